@@ -57,21 +57,15 @@ VERBS = [
 FILES_OF_ONE_NAME = {
     "backward": ["watch/examination", "watch/hooks"],
     "collectives": ["records", "watch/emulation", "watch/examination", "watch/hooks"],
-    "compiling": ["watch/examination", "watch/redirect"],
     "data": ["watch/examination", "watch/hooks"],
-    "data_parallel": ["doctor/checks", "subjects", "watch/redirect"],
-    "devices": ["watch/examination", "watch/redirect"],
+    "data_parallel": ["doctor/checks", "subjects"],
     "forward": ["watch/examination", "watch/hooks"],
     "gradients": ["watch/examination", "watch/inspection"],
     "group": ["watch/hooks", "watch/rehearsal"],
-    "groups": ["watch/examination", "watch/redirect"],
-    "memory": ["watch/hooks", "watch/redirect"],
     "optimizer": ["watch/examination", "watch/hooks"],
     "parity": ["jobs", "records"],
-    "precision": ["watch/examination", "watch/redirect"],
     "streams": ["watch/redirect", "watch/rehearsal"],
     "tensors": ["watch/examination", "watch/redirect"],
-    "workers": ["watch/changes", "watch/examination"],
     "wrappers": ["watch/examination", "watch/redirect"],
 }
 

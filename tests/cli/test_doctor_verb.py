@@ -235,21 +235,21 @@ FAULT = (Path(__file__).parents[1] / "launch" / "scripts" / "watcher_fault.py").
 
 
 def test_a_fault_of_the_watcher_is_told_as_that_and_no_check_passes_that_may_not_have_seen(examined: Any) -> None:
-    told = examined(FAULT, "examination/saves")
+    told = examined(FAULT, "examination/forward")
     diagnosis = told.diagnosis
 
     assert not diagnosis.failure and not told.words and told.exit_code == 0
     (note,) = [note for note in diagnosis.notes if "left out" in note]
-    assert note.startswith("Scalewise's own examination/saves failed in this script (AttributeError")
-    assert note.endswith("what the doctor's checks need to know of checkpoints.")
+    assert note.startswith("Scalewise's own examination/forward failed in this script (AttributeError")
+    assert note.endswith("what the doctor's checks need to know of forward passes.")
     assert diagnosis.passed == ()
-    assert any("examination/saves had to be left out" in one.reason for one in diagnosis.unchecked)
+    assert any("examination/forward had to be left out" in one.reason for one in diagnosis.unchecked)
 
 
 def test_a_fault_of_the_watcher_that_cannot_be_left_out_is_no_failure_of_the_script(examined: Any) -> None:
     with pytest.raises(BadRequest) as refused:
         examined(BREAKS_REDIRECTION, on="cpu")
-    assert refused.value.sentence.startswith("Scalewise's own redirect/compiling failed inside the script")
+    assert refused.value.sentence.startswith("Scalewise's own redirect/precision failed inside the script")
     assert "the script is not to blame" in refused.value.hint
 
 

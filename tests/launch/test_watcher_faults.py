@@ -37,7 +37,7 @@ def plain(script: str, *args: str, **changes: object) -> RunSpec:
     return dataclasses.replace(spec_of(script, *args), ranks=1, mode="python", **changes)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("hook", ["hooks/backward", "hooks/optimizer", "hooks/forward", "examination/saves"])
+@pytest.mark.parametrize("hook", ["hooks/backward", "hooks/optimizer", "hooks/forward", "examination/forward"])
 def test_a_hook_that_fails_is_left_out_and_the_script_gets_through(tmp_path, servers, hook) -> None:
     spec = plain("watcher_fault.py", hook, kind=Examined() if hook.startswith("examination") else Timed())
     (first, last), (run,) = make(servers, tmp_path, spec)
@@ -128,5 +128,5 @@ def test_what_cannot_be_left_out_is_never_tried_without() -> None:
     from scalewise.records.wrapped import left_out_with
 
     assert {name for name in CONCERNS if not left_out_with(name)} >= {"redirect/groups", "rehearsal/group", "crash"}
-    assert left_out_with("examination/samplers") == "examination/data"
+    assert left_out_with("examination/fetching") == "examination/data"
     assert left_out_with("recorder") == ""

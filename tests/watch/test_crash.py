@@ -6,15 +6,17 @@ import pytest
 
 from scalewise.records.wrapped import CONCERNS
 from scalewise.watch.crash import for_the_script, raised_by, strip_error
-from scalewise.watch.examination.clocks import _after
+from scalewise.watch.hooks.backward import _watched
+from scalewise.watch.seams import seam
 
-OWN = ("examination/clocks",)
+OWN = ("hooks/backward",)
+ASLEEP = SimpleNamespace(awake=False)
 
 
-def wrapped(function, note=lambda: None):
-    """The function with one of the watcher's own wrappers around it."""
-    owner = SimpleNamespace(function=function)
-    _after(owner, "function", note)
+def wrapped(function, recorder=ASLEEP):
+    """The function with one of the watcher's own wrappers around it, and a seam around that."""
+    owner = SimpleNamespace(function=_watched(recorder, function, reads_loss=False))
+    seam(owner, "function")
     return owner.function
 
 
@@ -29,7 +31,7 @@ def refuse(text):
 
 
 def test_an_error_that_one_of_our_functions_raises_is_ours() -> None:
-    error = raised(lambda: wrapped(len, note=None)([]))
+    error = raised(lambda: wrapped(len, recorder=None)([]))
 
     assert raised_by(error) == OWN
     assert strip_error(error, error.__traceback__) is not None
@@ -39,7 +41,7 @@ def test_an_error_that_one_of_our_functions_raises_is_ours() -> None:
 def test_an_error_that_came_from_ours_is_ours() -> None:
     def library():
         try:
-            wrapped(len, note=None)([])
+            wrapped(len, recorder=None)([])
         except TypeError as error:
             raise RuntimeError("the stage failed") from error
 
@@ -63,6 +65,16 @@ def test_a_call_that_a_wrapper_refuses_is_blamed_on_those_who_wrap_that_function
 
     assert raised_by(error, present) == ("hooks/backward",)
     assert raised_by(error, [CONCERNS["hooks/data"]]) == (), "it was left out, so it is the script's own mistake"
+
+
+def test_arguments_that_do_not_fit_are_never_a_seams_fault() -> None:
+    owner = SimpleNamespace(grad=lambda tensors: tensors)
+    owner.grad.__qualname__ = "grad"
+    seam(owner, "grad")
+    error = raised(lambda: owner.grad(outputs=1))
+
+    assert raised_by(error, [CONCERNS["hooks/data"]]) == ()
+    assert raised_by(error, [CONCERNS["hooks/backward"]]) == ("hooks/backward",), "one of those who may change them"
 
 
 def test_an_interruption_and_what_we_raise_in_torchs_place_are_not_ours() -> None:

@@ -89,13 +89,13 @@ def listed(kind: str) -> set[tuple[str, str]]:
     concerns = [one for one in WRAPPED if one.runs in kinds and one.name not in _absent()]
     hidden = {("crash", "sys.excepthook")} if "examined" in kinds else set()  # beneath the doctor's own
     if kind == "replayed":
-        hidden.add(("examination/settings", "torch.autograd.detect_anomaly.__enter__"))  # beneath a change's
+        hidden.add(("examination/torch_modes", "torch.autograd.detect_anomaly.__enter__"))  # beneath a change's
     return {(one.name, name) for one in concerns for name in one.wraps if _exists(name)} - hidden
 
 
 def _absent() -> set[str]:
     no_cuda = torch.version.cuda is None and torch.version.hip is None
-    names = ("examination/host_reads", "examination/copies", "examination/device_work", "hooks/memory")
+    names = ("examination/device_traffic", "examination/device_work", "hooks/memory")
     of_cuda = set(names) if no_cuda else set()
     return of_cuda if torch.cuda.is_available() else {*of_cuda, "rehearsal/streams"}
 
@@ -126,10 +126,8 @@ def test_reads_of_a_device_are_watched_where_there_may_be_one(runner) -> None:
     """Only with a GPU, or with one stood in for; then the methods of tensors are wrapped, too."""
     found = changed(runner, ranks=2, on_cpu=True, kind=Examined())
 
-    reads = {name for file, name in found if file == "examination/host_reads"}
-    assert {"torch.Tensor.item", "torch.Tensor.to", "torch.Tensor.cpu"} <= reads
-    copies = {name for file, name in found if file == "examination/copies"}
-    assert copies == set(CONCERNS["examination/copies"].wraps)
+    traffic = {name for file, name in found if file == "examination/device_traffic"}
+    assert traffic == set(CONCERNS["examination/device_traffic"].wraps)
 
 
 @pytest.mark.parametrize("kind", ["timed", "inspected", "examined"])
@@ -164,5 +162,5 @@ def test_every_change_is_listed_and_compared() -> None:
 
 
 def test_every_concern_of_an_examination_is_listed() -> None:
-    """What is not listed cannot be left out where it has failed; `devices` wraps nothing and only hands a row on."""
-    assert {f"examination/{name}" for name in (*EXAMINED, *OF_DISTRIBUTED)} - set(CONCERNS) == {"examination/devices"}
+    """What is not listed cannot be left out where it has failed."""
+    assert {f"examination/{name}" for name in (*EXAMINED, *OF_DISTRIBUTED)} - set(CONCERNS) == set()

@@ -2,16 +2,17 @@
 
 There is no other list: `tests/watch/test_wrapped.py` compares torch before and after the watcher is installed and fails
 if something is replaced that is not listed here, or listed and not replaced. A concern is named after its file below
-`watch/`.
+`watch/`. Outside `hooks/`, a call is replaced in one place, by its seam (`watch/seams.py`), to which its concerns
+subscribe.
 
-Besides, for a while only: `examination/reseeding` replaces the seeding functions of torch, random and numpy during the
-first fetch of an epoch; `hooks/forward` moves `Module.__call__` to the classes of a script's own models while fast
-steps are only counted; `examination/samplers` wraps the script's own samplers when a loader is made of them;
-`examination/loading` gives each fetcher of a loader another collate function, which calls the fetcher's own;
-`examination/graph` wraps `Module.__call__` once more between the first backward pass and the next; `changes/scaler`
-wraps the `step` of each class of optimizers when its first one is made, and `changes/compiled_model` replaces the
-`forward` of a model. `redirect/tensors`, `examination/graph` and `inspection` put modes on torch's stacks, by which
-they see every function or operation.
+Besides, for a while only: `hooks/forward` moves `Module.__call__` to the classes of a script's own models while fast
+steps are only counted; `examination/fetching` looks at the seeding functions of torch, random and numpy during the
+first fetch of an epoch, and gives each fetcher of a loader another collate function, which calls the fetcher's own;
+`examination/data` looks at the script's own samplers when a loader is made of them; `examination/graph` looks at
+`Module.__call__` between the first backward pass and the next; `changes/scaler` wraps the `step` of each class of
+optimizers when its first one is made, and `changes/compiled_model` replaces the `forward` of a model.
+`redirect/tensors`, `examination/graph` and `inspection` put modes on torch's stacks, by which they see every function
+or operation.
 
 On import: functions of `torch._dynamo`, of `torch.distributed._functional_collectives` and of `numpy.random` are
 wrapped as soon as the script, or torch itself, imports these modules.
@@ -140,122 +141,84 @@ _INSPECTION = (
     ),
 )  # fmt: skip
 
+_LOADER = "torch.utils.data.DataLoader"
+_FETCHERS = _in("torch.utils.data._utils.fetch", "_IterableDatasetFetcher.fetch _MapDatasetFetcher.fetch")
 _EXAMINATION = (
     Concern("examination/notebook", "examined", ("os._exit",)),
     Concern(
         "examination/wrappers", "examined", ("torch.nn.DataParallel.__init__", *_in(_DDP, "__init__ forward no_sync")),
-        f"{_NO_NOTES} wrappers and no_sync",
+        f"{_NO_NOTES} wrappers, how DDP is used, and no_sync",
     ),
-    Concern("examination/usage", "examined", _in(_DDP, "forward"), f"{_NO_NOTES} how DDP is used"),
     Concern("examination/forward", "examined", ("torch.nn.Module.__call__",), f"{_NO_NOTES} forward passes"),
     Concern(
         "examination/backward", "examined",
         ("torch.autograd.backward", "torch.autograd.graph.saved_tensors_hooks.__enter__"),
-        f"{_NO_NOTES} backward passes",
+        f"{_NO_NOTES} backward passes, and of waiting in them",
     ),
     Concern(
         "examination/optimizer", "examined",
-        ("torch.optim.Optimizer.__init__", "torch.GradScaler.step", _BEFORE_STEP, _AFTER_STEP),
+        ("torch.optim.Optimizer.__init__", "torch.GradScaler.step", _BEFORE_STEP, _AFTER_STEP,
+         *_in("torch.optim.lr_scheduler", "ChainedScheduler.step CosineAnnealingWarmRestarts.step LRScheduler.step "
+              "ReduceLROnPlateau.step SequentialLR.step")),
         f"{_NO_NOTES} steps: nothing can be judged", True,
     ),
     Concern(
-        "examination/zeroing", "examined", ("torch.nn.Module.zero_grad", "torch.optim.Optimizer.zero_grad"),
-        f"{_NO_NOTES} zero_grad",
+        "examination/gradients", "examined",
+        (_BEFORE_STEP, "torch.nn.Module.zero_grad", "torch.optim.Optimizer.zero_grad",
+         *_in("torch.nn.utils", "clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_")),
+        f"{_NO_NOTES} gradients, clipping and zero_grad",
     ),
     Concern(
-        "examination/schedule", "examined",
-        _in("torch.optim.lr_scheduler", "ChainedScheduler.step CosineAnnealingWarmRestarts.step LRScheduler.step "
-            "ReduceLROnPlateau.step SequentialLR.step"),
-        f"{_NO_NOTES} learning-rate schedules",
+        "examination/torch_modes", "examined",
+        ("torch.autocast.__enter__", *_in("torch.GradScaler", "scale unscale_ update"),
+         *_in("torch.autograd", "detect_anomaly.__enter__ set_detect_anomaly.__init__"),
+         *_in("torch._dynamo.convert_frame", "_compile get_and_maybe_log_recompilation_reasons")),
+        f"{_NO_NOTES} mixed precision, torch's switches and torch.compile",
     ),
     Concern(
-        "examination/precision", "examined",
-        ("torch.autocast.__enter__", *_in("torch.GradScaler", "scale unscale_ update")), f"{_NO_NOTES} mixed precision",
+        "examination/after_steps", "examined", (),
+        f"{_NO_NOTES} parameters that differ between ranks, and losses that are kept",
     ),
-    Concern(
-        "examination/clipping", "examined",
-        _in("torch.nn.utils", "clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_"), f"{_NO_NOTES} clipping",
-    ),
-    Concern("examination/parameters", "examined", (), f"{_NO_NOTES} parameters that differ between ranks"),
-    Concern("examination/kept", "examined", (), f"{_NO_NOTES} losses that are kept"),
     Concern(
         "examination/clocks", "examined",
         (*_in("time", "time time_ns perf_counter perf_counter_ns monotonic monotonic_ns process_time process_time_ns"),
          *_in("torch", "accelerator.synchronize cuda.synchronize cuda.Event.record cuda.Event.synchronize "
-              "cuda.Stream.synchronize")),
-        f"{_NO_NOTES} the script's own timing",
+              "cuda.Stream.synchronize"),
+         *_in("torch", "accelerator.empty_cache cuda.empty_cache cuda.ipc_collect"), "gc.collect"),
+        f"{_NO_NOTES} the script's own timing, and memory that is tidied up by hand",
     ),
-    Concern("examination/computing", "examined", ("torch.autograd.backward",), f"{_NO_NOTES} waiting in backward"),
     Concern(
-        "examination/data", "examined", (*_in("torch.utils.data.DataLoader", "__init__ __iter__"), _NEXT_BATCH),
+        "examination/data", "examined",
+        (*_in(_LOADER, "__init__ __iter__"), _NEXT_BATCH, "torch.utils.data.Subset.__init__",
+         *_in("torch.utils.data.DistributedSampler", "__iter__ set_epoch")),
         f"{_NO_NOTES} loading of data",
     ),
     Concern(
-        "examination/samplers", "examined", _in("torch.utils.data.DistributedSampler", "__iter__ set_epoch"),
+        "examination/fetching", "examined",  # and, in the first fetch of an epoch, the functions that seed
+        (*_FETCHERS, "torch.utils.data._utils.pin_memory.pin_memory"),
         f"{_NO_NOTES} loading of data", part_of="examination/data",
     ),
     Concern(
-        "examination/workers", "examined",
-        _in("torch.utils.data._utils.fetch", "_IterableDatasetFetcher.fetch _MapDatasetFetcher.fetch"),
-        f"{_NO_NOTES} loading of data", part_of="examination/data",
+        "examination/around_the_loop", "examined",
+        ("sys.excepthook", "sys.exit", f"{_DDP}.__init__", _BEFORE_STEP, "torch.multiprocessing.start_processes",
+         "torch.save", "warnings._showwarnmsg", "random.seed", "numpy.random.seed",
+         # both of torch's: dynamo has put a function of its own in the first
+         "torch.manual_seed", "torch.random.manual_seed"),
+        f"{_NO_NOTES} the script's seeds, saves, warnings, launchers and failures",
     ),
     Concern(
-        "examination/loading", "examined",
-        (*_in("torch.utils.data._utils.fetch", "_IterableDatasetFetcher.fetch _MapDatasetFetcher.fetch"),
-         "torch.utils.data._utils.pin_memory.pin_memory"),
-        f"{_NO_NOTES} loading of data", part_of="examination/data",
+        "examination/device_traffic", "examined",  # where there can be a GPU, or one is stood in for
+        _in("torch.Tensor", "item tolist cpu numpy __bool__ __float__ __int__ __index__ __format__ __repr__ to cuda "
+            "copy_"),
+        f"{_NO_NOTES} reads from a device, and copies to it",
     ),
-    Concern(
-        "examination/parts", "examined", ("torch.utils.data.Subset.__init__",),
-        f"{_NO_NOTES} loading of data", part_of="examination/data",
-    ),
-    Concern(
-        "examination/failures", "examined",
-        ("sys.excepthook", "sys.exit", f"{_DDP}.__init__", _BEFORE_STEP), f"{_NO_NOTES} the script's failures",
-    ),
-    Concern(
-        "examination/host_reads", "examined",  # where there can be a GPU, or one is stood in for
-        _in("torch.Tensor", "item tolist cpu numpy __bool__ __float__ __int__ __index__ __format__ __repr__ to"),
-        f"{_NO_NOTES} reads from a device",
-    ),
-    Concern(
-        "examination/launchers", "examined", ("torch.multiprocessing.start_processes",),
-        f"{_NO_NOTES} scripts that start their ranks",
-    ),
-    Concern("examination/saves", "examined", ("torch.save",), f"{_NO_NOTES} checkpoints"),
-    Concern("examination/warned", "examined", ("warnings._showwarnmsg",), f"{_NO_NOTES} warnings"),
     Concern(
         "examination/collectives", "examined",
-        (*_MESSAGES, *_OBJECTS, "torch.distributed.Work.wait", f"{_DDP}._sync_buffers"), f"{_NO_NOTES} collectives",
-    ),
-    Concern(
-        "examination/groups", "examined", _in("torch.distributed", "destroy_process_group init_process_group"),
-        f"{_NO_NOTES} process groups",
-    ),
-    Concern("examination/gradients", "examined", (_BEFORE_STEP,), f"{_NO_NOTES} gradients"),
-    Concern(
-        "examination/seeds", "examined",  # both of torch's: dynamo has put a function of its own in the first
-        ("torch.manual_seed", "torch.random.manual_seed", "random.seed", "numpy.random.seed"), f"{_NO_NOTES} seeds",
-    ),
-    Concern(
-        "examination/copies", "examined",  # where there can be a GPU, or one is stood in for
-        _in("torch.Tensor", "to cuda copy_"), f"{_NO_NOTES} copies to a device",
-    ),
-    Concern(
-        "examination/housekeeping", "examined",
-        (*_in("torch", "accelerator.empty_cache cuda.empty_cache cuda.ipc_collect"), "gc.collect"),
-        f"{_NO_NOTES} memory that is tidied up by hand",
-    ),
-    Concern(
-        "examination/settings", "examined",
-        _in("torch.autograd", "detect_anomaly.__enter__ set_detect_anomaly.__init__"), f"{_NO_NOTES} torch's switches",
+        (*_MESSAGES, *_OBJECTS, "torch.distributed.Work.wait", f"{_DDP}._sync_buffers",
+         *_in("torch.distributed", "destroy_process_group init_process_group")),
+        f"{_NO_NOTES} collectives and process groups",
     ),
     Concern("examination/graph", "examined", (), f"{_NO_NOTES} the graphs of backward passes"),
-    Concern(
-        "examination/compiling", "examined",
-        _in("torch._dynamo.convert_frame", "_compile get_and_maybe_log_recompilation_reasons"),
-        f"{_NO_NOTES} torch.compile",
-    ),
     Concern(
         "examination/device_work", "examined",  # where there can be a GPU
         ("torch.autograd.profiler.profile.__init__",), f"{_NO_NOTES} the work of a GPU",
@@ -284,7 +247,6 @@ _REDIRECTION = (
         (*_in("torch.cuda", _CUDA_CALLS), *_in("torch.accelerator", _ACCELERATOR_CALLS),
          *_in("torch.distributed", "get_backend is_nccl_available")),
     ),
-    Concern("redirect/compiling", "redirected", ("torch.compile",)),
     Concern("redirect/devices", "redirected", ("torch.cuda.device", "torch.utils._device.DeviceContext.__init__")),
     Concern(
         "redirect/groups", "redirected",
@@ -294,43 +256,36 @@ _REDIRECTION = (
     ),
     Concern(
         "redirect/precision", "redirected",
-        _in("torch", "GradScaler.__init__ amp.custom_bwd amp.custom_fwd autocast.__init__ get_autocast_dtype "
+        _in("torch", "GradScaler.__init__ amp.custom_bwd amp.custom_fwd autocast.__init__ compile get_autocast_dtype "
             "get_autocast_gpu_dtype is_autocast_enabled"),
     ),
-    Concern("redirect/storing", "redirected", ("torch.load", "torch.UntypedStorage.cuda")),
     Concern(
         "redirect/streams", "redirected", _in("torch.cuda", "CUDAGraph Event Stream graph make_graphed_callables")
     ),
     Concern(
         "redirect/tensors", "redirected",
         ("threading.Thread._bootstrap_inner", "torch.Generator", *_in("torch.Tensor", "backward record_stream"),
-         "torch.autograd._engine_run_backward"),
+         "torch.autograd._engine_run_backward", "torch.load", "torch.UntypedStorage.cuda"),
     ),
     Concern(
         "redirect/wrappers", "redirected",
         ("torch.distributed.fsdp.FullyShardedDataParallel.__init__",
          *_in("torch.nn", "Module.to SyncBatchNorm.forward"),
-         *_in(_DDP, "__init__ _check_comm_hook _passing_sync_batchnorm_handle")),
-    ),
-    Concern(
-        "redirect/data_parallel", "redirected",
-        _in("torch.nn.parallel", "data_parallel._check_balance data_parallel._get_all_device_indices "
-            "data_parallel._get_available_device_type data_parallel.parallel_apply "
-            "replicate._broadcast_coalesced_reshape scatter_gather.Gather scatter_gather.Scatter"),
+         *_in(_DDP, "__init__ _check_comm_hook _passing_sync_batchnorm_handle"),
+         *_in("torch.nn.parallel", "data_parallel._check_balance data_parallel._get_all_device_indices "
+              "data_parallel._get_available_device_type data_parallel.parallel_apply "
+              "replicate._broadcast_coalesced_reshape scatter_gather.Gather scatter_gather.Scatter")),
     ),
 )  # fmt: skip
 
 _REHEARSAL = (
     Concern(
         "rehearsal/group", "rehearsed",
-        _in("torch.distributed", "batch_isend_irecv init_process_group new_group split_group"),
+        (*_in("torch.distributed", "batch_isend_irecv init_process_group new_group split_group"),
+         # No other rank is needed for sending.
+         *(one.path for one in functions_in(DISTRIBUTED) if one.objects not in (None, "nobody"))),
     ),
-    Concern("rehearsal/remote_values", "rehearsed", (_BEFORE_STEP,)),
-    Concern("rehearsal/polling", "rehearsed", ("os.stat",)),
-    Concern(
-        "rehearsal/object_lists", "rehearsed",  # no other rank is needed for sending
-        tuple(one.path for one in functions_in(DISTRIBUTED) if one.objects not in (None, "nobody")),
-    ),
+    Concern("rehearsal/remote_values", "rehearsed", ("os.stat", _BEFORE_STEP)),
     Concern("rehearsal/streams", "rehearsed", _in("torch.cuda.Event", "record wait")),  # where there is a GPU
 )  # fmt: skip
 
@@ -339,7 +294,6 @@ _EMULATION = (
     Concern("emulation/buckets", "emulated", _in(_DDP, "_ddp_init_helper _sync_buffers")),
 )
 
-_LOADER = "torch.utils.data.DataLoader"
 _CHANGES = (
     Concern("gradient_rows", "replayed", (_BEFORE_STEP,), "the gradients of the first steps"),
     Concern("changes/__init__", "replayed", (_AFTER_STEP,)),

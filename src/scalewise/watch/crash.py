@@ -17,6 +17,7 @@ _FOR_SCRIPT = "_scalewise_raises_for_the_script"
 # How Python complains of a call that does not fit the function; the name is that of the function which was wrapped.
 _BAD_CALL = re.compile(r"^([\w.]+)\(\) (?:missing|got|takes)\b")
 _PASSED_ON = "*args, **kwargs)"
+_SEAMS = "seams"
 Raised = TypeVar("Raised", bound=BaseException)
 
 
@@ -69,7 +70,9 @@ def raised_by(error: BaseException, removable: Sequence[Concern] = ()) -> tuple[
         if own and (said is not None or not _passes_on(own[0])):
             files = [step.tb_frame.f_code.co_filename for step in own]
             names = [name.removeprefix(_HERE).removesuffix(".py") for name in files]
-            return (next((name for name in names if name in CONCERNS), names[0]),)
+            beside = [name for name in names if name != _SEAMS]  # a seam itself fits every call
+            if beside or said is None:
+                return (next((name for name in beside if name in CONCERNS), names[0]),)
         end = "" if said is None else f".{said.group(1)}"
         suspects = tuple(one.name for one in removable if end and any(name.endswith(end) for name in one.wraps))
         if suspects:

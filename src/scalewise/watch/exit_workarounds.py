@@ -13,12 +13,13 @@ to the kernel.
 
 import atexit
 import ctypes
-import functools
 import sys
 import time
 import weakref
 from types import ModuleType
 from typing import Any
+
+from scalewise.watch.seams import seam
 
 _DRAIN_SECONDS = 0.01
 _kept: list[Any] = []
@@ -30,15 +31,12 @@ def keep_groups_until_exit() -> None:
 
     if not dist.is_available():
         return
-    destroy = dist.destroy_process_group
 
-    @functools.wraps(destroy)
-    def destroy_process_group(*arguments: Any, **options: Any) -> Any:
+    def destroy(call: Any, /, *args: Any, **kwargs: Any) -> Any:
         _kept.extend(_groups())
-        return destroy(*arguments, **options)
+        return call(*args, **kwargs)
 
-    dist.destroy_process_group = destroy_process_group
-    dist.distributed_c10d.destroy_process_group = destroy_process_group
+    seam(dist, "destroy_process_group", also=[dist.distributed_c10d]).around(destroy)
     atexit.register(_leave)
 
 

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+from torch.optim.optimizer import Optimizer
 
 from scalewise.watch.inspection.gradients import gradient_row
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import step_hooks
 
 STEPS = 4  # the first is enough to compare; those after it show that it was no accident
 
@@ -14,18 +15,15 @@ def install(recorder: Recorder) -> None:
     """Registers a look before each step that really runs: by then scalers have unscaled and clips have clipped."""
     left = STEPS
 
-    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def show_gradients(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         nonlocal left
-        if not recorder.on or left <= 0:
+        if left <= 0:
             return
         left -= 1
-        try:
-            parameters = [one for group in optimizer.param_groups for one in group["params"]]
-            scale: Any = getattr(optimizer, "grad_scale", None)  # a fused optimizer divides by it itself
-            row = gradient_row(recorder.step, parameters, 1.0 if scale is None else float(scale))
-            if row is not None:
-                recorder.journal.row(row)
-        except Exception as error:
-            recorder.broke("gradients", error)
+        parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        scale: Any = getattr(optimizer, "grad_scale", None)  # a fused optimizer divides by it itself
+        row = gradient_row(recorder.step, parameters, 1.0 if scale is None else float(scale))
+        if row is not None:
+            recorder.journal.row(row)
 
-    register_optimizer_step_pre_hook(before)
+    step_hooks.before(recorder, show_gradients)

@@ -20,6 +20,7 @@ from scalewise.watch.recorder import Recorder
 from scalewise.watch.reducer import Reducer
 from scalewise.watch.sampling import LEVEL_NS
 from scalewise.watch.step_clocks import EventClock, SynchronisedClock
+from scalewise.watch.wrapper_kinds import kind_of
 
 _LIBRARIES = (
     "libgomp",
@@ -71,9 +72,9 @@ class TorchProbe:
             self._recorder.use_clock(EventClock(self._recorder.note))
         elif devices:
             self._recorder.use_clock(SynchronisedClock(sorted(devices, key=str)))
-        kind = type(module).__name__
-        if kind == "DataParallel" or any("fsdp" in base.__name__.lower() for base in type(module).__mro__):
-            self.wrapper = "FSDP" if kind != "DataParallel" else kind
+        kind = kind_of(module)
+        if kind is not None and kind.exchange != "reducer":  # DDP tells when it is made
+            self.wrapper = kind.name
 
     def read_later(self, reducer: Reducer) -> None:
         """Reads the reducer between two steps, outside the timed region."""

@@ -4,7 +4,6 @@ It is not for timed runs: the profiler slows the host down. To profile a step, a
 `begin` and `end` around it, then `read`. Nothing here changes what the script computes or prints.
 """
 
-import functools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +17,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from scalewise.records.inspection import FAMILIES, HOST
 from scalewise.watch.families import family_of
 from scalewise.watch.operation_counts import FORMULAS, flops_of_event, precision_of
+from scalewise.watch.seams import Given, Guard, seam
 
 MARK = "scalewise: mark"
 MARKS = 4
@@ -149,22 +149,15 @@ def overlap_ns(a: Sequence[Span], b: Sequence[Span]) -> int:
     return covered_ns(a) + covered_ns(b) - covered_ns([*a, *b])
 
 
-def when_the_script_profiles(act: Callable[[], None]) -> None:
+def when_the_script_profiles(guard: Guard, act: Callable[[], None]) -> None:
     """Calls `act` before the script makes a profiler: two at once would break its own."""
-    for kind in (profile, torch.autograd.profiler.profile):
-        _tell_of_making(kind, act)
 
-
-def _tell_of_making(kind: Any, act: Callable[[], None]) -> None:
-    original = kind.__init__
-
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def making(args: tuple[Any, ...], kwargs: Given) -> None:
         if not StepProfiler.making:
             act()
-        original(self, *args, **kwargs)
 
-    kind.__init__ = __init__
+    for kind in (profile, torch.autograd.profiler.profile):
+        seam(kind, "__init__").before(guard, making)
 
 
 # ---- from the profiler's events to a profile

@@ -11,8 +11,12 @@ def own_functions():
     optimizers = sys.modules["torch.optim.optimizer"]
     hooks = [*optimizers._global_optimizer_pre_hooks.values(), *optimizers._global_optimizer_post_hooks.values()]
     wrapped = [torch.autograd.backward, torch.nn.Module.__call__, torch.save]
+    seams = sys.modules.get("scalewise.watch.seams")
     while wrapped:
         one = wrapped.pop()
+        seam = seams and seams.seam_of(one)
+        if seam:
+            hooks += [subscriber.act for subscriber in seam.subscribers]
         code = getattr(one, "__code__", None)
         if code is not None and "/scalewise/watch/" in code.co_filename:
             hooks.append(one)

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from scalewise.records.collectives import DISTRIBUTED, functions_in
 from scalewise.watch.emulation import buckets, carrier, collectives
-from scalewise.watch.rehearsal import fake_group, group, object_lists
+from scalewise.watch.rehearsal import fake_group, group
 
 RANKS = 4
 LATENCY_SECONDS, BYTES_PER_SECOND = 0.25, 1e3
@@ -127,7 +127,6 @@ def stand_for_one_of_many():
     lanes, ears = SimpleNamespace(wait=lambda ticket: None), SimpleNamespace(hear=lambda kind, tensor: None)
     recorder = SimpleNamespace(journal=SimpleNamespace(row=lambda row: None, flush=lambda: None))
     group.install(recorder, fake_group.MessageSink(tape, lanes, ears), RANKS, 0)
-    object_lists.install(recorder, 0)
     carrier.time = Clock()
     link = carrier.Carrier(LATENCY_SECONDS, BYTES_PER_SECOND, None, lambda what: None)
     collectives.install(link)

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from scalewise.watch.examination.host_reads import _Reads
+from scalewise.watch.examination.device_traffic import HostReads
+from scalewise.watch.seams import seam
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +23,8 @@ def watch_reads(monkeypatch, on_device: bool) -> list[object]:
     noted: list[object] = []
     places = SimpleNamespace(of_user=lambda code: True)
     notebook = SimpleNamespace(on=True, places=places, note=lambda *note: noted.append(note))
-    monkeypatch.setattr(torch.Tensor, "__float__", _Reads(notebook, lambda tensor: on_device).noted("__float__"))
+    monkeypatch.setattr(torch.Tensor, "__float__", torch.Tensor.__float__, raising=False)
+    seam(torch.Tensor, "__float__").around(HostReads(notebook, lambda tensor: on_device).noted("__float__"))
     return noted
 
 

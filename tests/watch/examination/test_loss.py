@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from scalewise.watch.examination.loss import reduction_node, reductions, strongest
+from scalewise.watch.examination.backward import reduction_node, reductions, strongest
 
 MODEL = nn.Linear(4, 3)
 X, Y = torch.randn(8, 4), torch.tensor([0, 1, 2, 0, 1, -100, -100, 2])

@@ -9,12 +9,11 @@ import torch
 from torch import nn
 
 from scalewise.records.notes import NOWHERE
-from scalewise.watch.examination.compiling import _guard
-from scalewise.watch.examination.copies import _Copies
+from scalewise.watch.examination.device_traffic import DeviceCopies, HostReads
 from scalewise.watch.examination.device_work import device_work
 from scalewise.watch.examination.graph import graph_row
-from scalewise.watch.examination.host_reads import _Reads
-from scalewise.watch.examination.settings import _Settings
+from scalewise.watch.examination.torch_modes import Settings, _guard
+from scalewise.watch.seams import seam
 
 LOOP = SimpleNamespace(windows=2)
 
@@ -100,10 +99,11 @@ class OnDevice(torch.Tensor):
 
 
 def copied(page, monkeypatch):
-    copies = _Copies(page, lambda tensor: isinstance(tensor, OnDevice), real=False)
+    copies = DeviceCopies(page, lambda tensor: isinstance(tensor, OnDevice), real=False)
     move = lambda tensor, *args, **kwargs: tensor.detach().clone().as_subclass(OnDevice)  # noqa: E731
     monkeypatch.setattr(torch.Tensor, "to", move)
-    return copies.noted("to")
+    seam(torch.Tensor, "to").during(page, copies.noted("to"))
+    return torch.Tensor.to
 
 
 def test_a_tensor_that_is_copied_again_unchanged_is_counted(monkeypatch):
@@ -136,7 +136,8 @@ def test_what_stays_where_it_is_is_no_copy(monkeypatch):
 
 def test_a_library_that_reads_is_named(monkeypatch):
     page = Page(of_user=False)
-    monkeypatch.setattr(torch.Tensor, "__repr__", _Reads(page, lambda tensor: True).noted("__repr__"))
+    monkeypatch.setattr(torch.Tensor, "__repr__", torch.Tensor.__repr__)
+    seam(torch.Tensor, "__repr__").around(HostReads(page, lambda tensor: True).noted("__repr__"))
     assert repr(torch.ones(1)) == "tensor([1.])"
     (note,) = page.notes
     assert note[:2] == ("host_read", "repr, indirect") and note[-1] == __name__
@@ -144,7 +145,7 @@ def test_a_library_that_reads_is_named(monkeypatch):
 
 def test_switches_are_written_when_they_change():
     page = Page()
-    settings = _Settings(SimpleNamespace(notebook=page, windows=0))
+    settings = Settings(SimpleNamespace(notebook=page, windows=0))
     loss = torch.ones(())
     with contextlib.ExitStack() as stack:
         settings.look([loss])

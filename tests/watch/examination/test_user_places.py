@@ -12,7 +12,7 @@ import torch
 
 import scalewise
 from scalewise.records.notes import NOWHERE
-from scalewise.watch.examination.numbers import ObjectNumbers
+from scalewise.watch.examination.notebook import ObjectNumbers
 from scalewise.watch.examination.places import Places, is_users_file
 
 PACKAGE = Path(scalewise.__file__).parent

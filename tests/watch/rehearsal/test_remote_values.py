@@ -27,7 +27,7 @@ class Recorder:
 @pytest.fixture
 def recorder(monkeypatch):
     monkeypatch.setattr(RemoteTensor, "tell", RemoteTensor.tell)
-    monkeypatch.setattr(module, "register_optimizer_step_pre_hook", lambda hook: None)
+    monkeypatch.setattr(module.step_hooks, "before", lambda guard, act, first: None)
     monkeypatch.setattr(module, "_asked_by_script", lambda: True)
     return Recorder()
 

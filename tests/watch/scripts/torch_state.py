@@ -92,6 +92,12 @@ def _files(value):
         waiting.append(getattr(function, "__wrapped__", None))  # contextlib may have wrapped ours once more
         if "/scalewise/watch/" not in code.co_filename:
             continue
+        if code.co_filename.endswith("/watch/seams.py"):
+            cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+            joined = cells["wrapped" if "wrapped" in cells else "subscribers"].cell_contents
+            found.update(one.concern for one in getattr(joined, "subscribers", joined))
+            waiting.append(getattr(joined, "original", None))
+            continue
         found.add(code.co_filename.partition("/scalewise/watch/")[2].removesuffix(".py"))
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         waiting += [cells[name].cell_contents for name in ("original", "watched") if name in cells]

@@ -14,6 +14,7 @@ from scalewise.records.changes import declared, known_changes
 from scalewise.records.examination import AppliedRow
 from scalewise.records.spec import Change
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import step_hooks
 
 
 def install(recorder: Recorder, changes: Sequence[Change], before_hooks: bool = False) -> None:
@@ -32,20 +33,31 @@ def install(recorder: Recorder, changes: Sequence[Change], before_hooks: bool = 
         _tell_now_and_then(recorder, [change.name for change in changes])
 
 
+class ChangeGuard:
+    """The guard of one change: its failure is a trouble of the change, and what it was to show is not believed."""
+
+    def __init__(self, recorder: Recorder, name: str) -> None:
+        self._recorder, self._name = recorder, name
+
+    @property
+    def on(self) -> bool:
+        """Returns whether the process is watched."""
+        return self._recorder.on
+
+    def broke(self, where: str, error: Exception) -> None:
+        """Notes a failure of the change."""
+        self._recorder.broke(f"change {self._name}", error)
+
+
 def _tell_now_and_then(recorder: Recorder, names: Sequence[str]) -> None:
     """Writes how often each change took effect after steps 1, 2, 4, ..., as a run that is killed has no last row."""
-    from torch.optim.optimizer import register_optimizer_step_post_hook
-
     steps = 0
 
-    def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+    def count_changes(optimizer: Any, args: Any, kwargs: Any) -> None:
         nonlocal steps
         steps += 1
-        if recorder.on and steps & (steps - 1) == 0:
-            try:
-                for name in names:
-                    recorder.journal.row(AppliedRow(name, recorder.applied.get(name, 0)))
-            except Exception as error:
-                recorder.broke("counting changes", error)
+        if steps & (steps - 1) == 0:
+            for name in names:
+                recorder.journal.row(AppliedRow(name, recorder.applied.get(name, 0)))
 
-    register_optimizer_step_post_hook(after)
+    step_hooks.after(recorder, count_changes)

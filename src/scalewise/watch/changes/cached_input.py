@@ -3,7 +3,6 @@
 `batches`: the number of different ones; 4 unless set.
 """
 
-import functools
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 NAME = "cached_input"
 CHANGE = Declared(settings={"batches": "whole"}, optional=("batches",), between_steps=True)
@@ -34,34 +34,30 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
         raise ValueError(f"{most} batches to repeat")
     kept: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
     given: weakref.WeakKeyDictionary[Any, _Given] = weakref.WeakKeyDictionary()
-    make: Any = DataLoader.__iter__
-    following: Any = _BaseDataLoaderIter.__next__
 
-    @functools.wraps(make)
-    def __iter__(self: Any) -> Any:
-        iterator = make(self)
+    def __iter__(call: Any, self: Any) -> Any:
+        iterator = call(self)
         length = _length(self)
         if length is not None:
             given[iterator] = _Given(kept.setdefault(self, []), length)
         return iterator
 
-    @functools.wraps(following)
-    def __next__(self: Any) -> Any:
+    def __next__(call: Any, self: Any) -> Any:
         state = given.get(self)
         if state is None:
-            return following(self)
+            return call(self)
         number = state.batches
         state.batches += 1
         if number >= state.length:
             raise StopIteration
         if number >= len(state.kept) and len(state.kept) < most:
-            state.kept.append(following(self))
+            state.kept.append(call(self))
             return state.kept[-1]
         recorder.intervene(NAME)
         return state.kept[number % len(state.kept)]
 
-    DataLoader.__iter__ = __iter__  # type: ignore[method-assign]
-    _BaseDataLoaderIter.__next__ = __next__  # type: ignore[method-assign]
+    seam(DataLoader, "__iter__").around(__iter__)
+    seam(_BaseDataLoaderIter, "__next__").around(__next__)
 
 
 def _length(loader: Any) -> int | None:

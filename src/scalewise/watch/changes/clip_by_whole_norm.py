@@ -1,6 +1,5 @@
 """Clips shards of a gradient by the norm of all of them together: one number is exchanged before each step."""
 
-import functools
 import math
 import weakref
 from collections.abc import Mapping
@@ -8,11 +7,14 @@ from typing import Any
 
 import torch
 from torch.distributed import distributed_c10d
-from torch.optim import optimizer as optim
-from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+from torch.nn.utils import clip_grad
+from torch.optim.optimizer import Optimizer
 
 from scalewise.records.changes import AxisValue, Declared
+from scalewise.watch.call_arguments import receiver
+from scalewise.watch.changes import ChangeGuard
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import Given, seam, step_hooks
 
 NAME = "clip_by_whole_norm"
 CHANGE = Declared(settings={"limit": "number"}, example="clip_by_whole_norm:limit=1.0", least_ranks=2)
@@ -26,40 +28,24 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     of torch's function. If the gradients of the step are not these times one factor, the script did something else, and
     nothing is changed.
     """
+    guard = ChangeGuard(recorder, NAME)
     shards = _Shards(float(settings["limit"]))
-    autograd: Any = torch.autograd
-    backward, make = autograd.backward, Optimizer.__init__
-    clips: Any = torch.nn.utils.clip_grad
-    clip_norm = clips.clip_grad_norm_
 
-    @functools.wraps(backward)
-    def backward_first(*args: Any, **kwargs: Any) -> Any:
-        result = backward(*args, **kwargs)
+    def remember(args: tuple[Any, ...], kwargs: Given, result: object = None) -> None:
         if not recorder.backward_depth:
             shards.remember()
-        return result
 
-    @functools.wraps(clip_norm)
-    def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
-        shards.remember()
-        return clip_norm(*args, **kwargs)
+    def made(args: tuple[Any, ...], kwargs: Given, result: None) -> None:
+        shards.optimizers.add(receiver(args, kwargs))
 
-    @functools.wraps(make)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        make(self, *args, **kwargs)
-        shards.optimizers.add(self)
-
-    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def clip_together(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if shards.clip_together():
             recorder.intervene(NAME)
 
-    autograd.backward = backward_first
-    Optimizer.__init__ = __init__  # type: ignore[method-assign]
-    for place in (clips, torch.nn.utils):
-        setattr(place, "clip_grad_norm_", clip_grad_norm_)  # noqa: B010
-    handle = register_optimizer_step_pre_hook(before)
-    hooks: Any = optim._global_optimizer_pre_hooks
-    hooks.move_to_end(handle.id, last=False)  # so that notes on the gradients of a step show the corrected ones
+    seam(torch.autograd, "backward").after(guard, remember)
+    seam(clip_grad, "clip_grad_norm_", also=[torch.nn.utils]).before(guard, remember)
+    seam(Optimizer, "__init__").after(guard, made)
+    step_hooks.before(guard, clip_together, first=True)  # so that notes on gradients show the corrected ones
 
 
 class _Shards:

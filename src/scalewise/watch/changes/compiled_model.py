@@ -1,16 +1,16 @@
 """Compiles the outermost model that trains by `torch.compile`, which joins many small kernels into few."""
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.hooks import compiler
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
+from scalewise.watch.wrapper_kinds import kind_of
 
 NAME = "compiled_model"
 CHANGE = Declared(compiles=True)
@@ -18,15 +18,13 @@ CHANGE = Declared(compiles=True)
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Compiles each outermost module with parameters at its first call in training."""
-    original: Any = nn.Module.__call__
     seen: set[int] = set()
     inside = False
 
-    @functools.wraps(original)
-    def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def __call__(call: Any, self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         nonlocal inside
         if inside:
-            return original(self, *args, **kwargs)
+            return call(self, *args, **kwargs)
         if id(self) not in seen and self.training and torch.is_grad_enabled():
             seen.add(id(self))
             if next(iter(self.parameters()), None) is not None:  # a script may give them as a list
@@ -34,15 +32,16 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
                 _compile(self)
         inside = True
         try:
-            return original(self, *args, **kwargs)
+            return call(self, *args, **kwargs)
         finally:
             inside = False
 
-    nn.Module.__call__ = __call__  # type: ignore[method-assign]
-    compiler.tell_dynamo(__call__)
+    seam(nn.Module, "__call__").around(__call__)
+    compiler.tell_dynamo(nn.Module.__call__)
 
 
 def _compile(model: nn.Module) -> None:
     """Compiles only the forward function, so that hooks around it stay; for DDP, that of the model inside."""
-    inner = model.module if isinstance(model, DistributedDataParallel) else model
+    kind = kind_of(model)
+    inner: Any = model.module if kind is not None and kind.exchange == "reducer" else model
     inner.forward = torch.compile(inner.forward)

@@ -1,6 +1,5 @@
 """Constructs DistributedDataParallel with other options: every setting is one, such as `bucket_cap_mb=25`."""
 
-import functools
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +8,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 NAME = "ddp_option"
 CHANGE = Declared(settings={"option": "option"}, example="ddp_option:bucket_cap_mb=25")
@@ -16,18 +16,16 @@ CHANGE = Declared(settings={"option": "option"}, example="ddp_option:bucket_cap_
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Wraps the constructor; refuses options that it does not take."""
-    original: Any = DistributedDataParallel.__init__
-    signature = inspect.signature(original)
+    signature = inspect.signature(DistributedDataParallel.__init__)
     unknown = sorted(set(settings) - set(signature.parameters))
     if unknown or not settings:
         raise ValueError(f"DistributedDataParallel has no option {', '.join(unknown) or 'at all'} to set")
 
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        bound = signature.bind(self, *args, **kwargs)
+    def __init__(call: Any, /, *args: Any, **kwargs: Any) -> None:
+        bound = signature.bind(*args, **kwargs)
         if any(bound.arguments.get(key) != value for key, value in settings.items()):
             recorder.intervene(NAME)
         bound.arguments.update(settings)
-        original(*bound.args, **bound.kwargs)
+        call(*bound.args, **bound.kwargs)
 
-    DistributedDataParallel.__init__ = __init__  # type: ignore[method-assign]
+    seam(DistributedDataParallel, "__init__").around(__init__)

@@ -1,6 +1,5 @@
 """Switches debugging off: anomaly detection, CUDA_LAUNCH_BLOCKING and TORCH_DISTRIBUTED_DEBUG."""
 
-import functools
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +7,9 @@ from typing import Any
 import torch
 
 from scalewise.records.changes import AxisValue, Declared
+from scalewise.watch.changes import ChangeGuard
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import Given, seam
 
 NAME = "debugging_off"
 CHANGE = Declared()
@@ -24,38 +25,32 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 
 def _no_anomaly(recorder: Recorder) -> None:
     """Wraps anomaly detection, so that what would switch it on leaves it off."""
-    switch, context = torch.autograd.set_detect_anomaly, torch.autograd.detect_anomaly
-    set_up: Any = switch.__init__
 
-    @functools.wraps(set_up)
-    def __init__(self: Any, mode: bool, check_nan: bool = True) -> None:
+    def __init__(call: Any, self: Any, mode: bool, check_nan: bool = True) -> None:
         if mode:
             recorder.intervene(NAME)
-        set_up(self, False, check_nan)
+        call(self, False, check_nan)
 
-    def __enter__(self: Any) -> None:
+    def __enter__(call: Any, self: Any) -> None:
         recorder.intervene(NAME)
 
-    switch.__init__ = __init__  # type: ignore[method-assign]
-    context.__enter__ = __enter__  # type: ignore[method-assign]
+    seam(torch.autograd.set_detect_anomaly, "__init__").around(__init__)
+    seam(torch.autograd.detect_anomaly, "__enter__").around(__enter__)
 
 
 def _no_blocking(recorder: Recorder) -> None:
     """Removes the variable before CUDA reads it on initialisation, maybe after the script's own first lines."""
-    initialise: Any = torch.cuda._lazy_init
 
     def forget() -> None:
         if os.environ.pop(LAUNCH_BLOCKING, None) not in (None, "", "0"):
             recorder.intervene(NAME)
 
-    @functools.wraps(initialise)
-    def _lazy_init() -> None:
+    def initialise(args: tuple[Any, ...], kwargs: Given) -> None:
         if not torch.cuda.is_initialized():
             forget()
-        initialise()
 
     forget()
-    torch.cuda._lazy_init = _lazy_init
+    seam(torch.cuda, "_lazy_init").before(ChangeGuard(recorder, NAME), initialise)
 
 
 def _no_checked_collectives(recorder: Recorder) -> None:

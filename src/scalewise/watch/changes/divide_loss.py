@@ -1,6 +1,5 @@
 """Divides what backward is called on, scaled or not: `(loss / by).backward()`."""
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +8,7 @@ import torch
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.call_arguments import Argument
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 NAME = "divide_loss"
 CHANGE = Declared(settings={"by": "number"}, example="divide_loss:by=4")
@@ -19,18 +19,15 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     by = float(settings["by"])
     if not by > 0:
         raise ValueError(f"a loss cannot be divided by {by:g}")
-    autograd: Any = torch.autograd
-    original = autograd.backward
-    losses = Argument(original, "tensors")
+    losses = Argument(torch.autograd.backward, "tensors")
 
-    @functools.wraps(original)
-    def backward(*args: Any, **kwargs: Any) -> Any:
+    def backward(call: Any, /, *args: Any, **kwargs: Any) -> Any:
         if not recorder.backward_depth:  # one inside another (checkpointing) carries a gradient that is divided already
             recorder.intervene(NAME)
             args, kwargs = losses.replaced(_divided(losses.of(args, kwargs), by), args, kwargs)
-        return original(*args, **kwargs)
+        return call(*args, **kwargs)
 
-    autograd.backward = backward
+    seam(torch.autograd, "backward").around(backward)
 
 
 def _divided(tensors: Any, by: float) -> Any:

@@ -1,6 +1,5 @@
 """Lets torch.compile compile once for all sizes: `dynamic=True`, and integers of modules are no constants."""
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +8,7 @@ import torch
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.imports import after_import
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 NAME = "dynamic_shapes"
 CHANGE = Declared()
@@ -16,18 +16,16 @@ CHANGE = Declared()
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Wraps one function, which `Module.compile` and the decorator call as well."""
-    original: Any = torch.compile
 
-    @functools.wraps(original)
-    def compile_(*args: Any, **kwargs: Any) -> Any:
+    def compile_(call: Any, /, *args: Any, **kwargs: Any) -> Any:
         recorder.intervene(NAME)
         kwargs["dynamic"] = True
-        return original(*args, **kwargs)
+        return call(*args, **kwargs)
 
     def numbers_may_change() -> None:
         config: Any = torch._dynamo.config
         if hasattr(config, "allow_unspec_int_on_nn_module"):
             config.allow_unspec_int_on_nn_module = True
 
-    torch.compile = compile_
+    seam(torch, "compile").around(compile_)
     after_import("torch._dynamo", numbers_may_change)

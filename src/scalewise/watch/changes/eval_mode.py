@@ -14,6 +14,7 @@ from torch import nn
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.records.examination import MeasuredRow
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 NAME = "eval_mode"
 CHANGE = Declared()
@@ -22,36 +23,35 @@ BOTH_WAYS = 8  # inputs
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Wraps `nn.Module.__call__` once more; modules inside others pass through."""
-    original: Any = nn.Module.__call__
     learnt: weakref.WeakSet[nn.Module] = weakref.WeakSet()
     inside = False
     compared = 0
 
-    def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def __call__(call: Any, self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         nonlocal inside, compared
         if inside or not self.training:
-            return original(self, *args, **kwargs)
+            return call(self, *args, **kwargs)
         inside = True
         try:
             if torch.is_grad_enabled():
                 learnt.update((self, *_inner(self)))
-                return original(self, *args, **kwargs)
+                return call(self, *args, **kwargs)
             if self not in learnt:
-                return original(self, *args, **kwargs)
+                return call(self, *args, **kwargs)
             recorder.intervene(NAME)
             before = None
             if compared < BOTH_WAYS:
                 compared += 1
                 with _leaving_no_trace(self):
-                    before = _first_tensor(original(self, *args, **kwargs))
+                    before = _first_tensor(call(self, *args, **kwargs))
             with _evaluating(self):
-                result = original(self, *args, **kwargs)
+                result = call(self, *args, **kwargs)
             _tell(recorder, before, _first_tensor(result))
             return result
         finally:
             inside = False
 
-    nn.Module.__call__ = __call__  # type: ignore[method-assign]
+    seam(nn.Module, "__call__").around(__call__)
 
 
 def _inner(module: nn.Module) -> tuple[nn.Module, ...]:

@@ -6,7 +6,6 @@ the product first. `nn.MultiheadAttention` is asked for no weights. A script tha
 would have got.
 """
 
-import functools
 import math
 import sys
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from torch.utils._pytree import tree_map
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam, seams
 
 NAME = "fused_attention"
 CHANGE = Declared()
@@ -37,38 +37,36 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
         recorder.intervene(NAME)
 
     Deferred.applied = staticmethod(applied)
-    for owner, name in ((torch, "matmul"), (torch, "bmm"), (_Tensor, "matmul"), (_Tensor, "bmm"),
-                        (_Tensor, "__matmul__")):  # fmt: skip
-        setattr(owner, name, _deferring(getattr(owner, name)))
+    for owner, names in ((torch, ("matmul", "bmm")), (_Tensor, ("matmul", "bmm", "__matmul__"))):
+        for products in seams(owner, names).values():
+            products.around(_product)
     _want_no_weights(applied)
-    for enable in ("enable_flash_sdp", "enable_mem_efficient_sdp", "enable_math_sdp", "enable_cudnn_sdp"):
-        switch = getattr(torch.backends.cuda, enable, None)
-        if switch is not None:
-            switch(True)
-            setattr(torch.backends.cuda, enable, lambda enabled: applied() if not enabled else None)
+
+    def enable(call: Any, enabled: bool) -> None:
+        if not enabled:
+            applied()
+
+    cuda = torch.backends.cuda
+    for switch in seams(cuda, (f"enable_{one}_sdp" for one in ("flash", "mem_efficient", "math", "cudnn"))).values():
+        switch.original(True)
+        switch.around(enable)
 
 
 def _want_no_weights(applied: Any) -> None:
-    original: Any = nn.MultiheadAttention.forward
 
-    @functools.wraps(original)
-    def forward(self: Any, query: Any, key: Any, value: Any, key_padding_mask: Any = None, need_weights: bool = True,
-                *args: Any, **kwargs: Any) -> Any:  # fmt: skip
+    def forward(call: Any, self: Any, query: Any, key: Any, value: Any, key_padding_mask: Any = None,
+                need_weights: bool = True, *args: Any, **kwargs: Any) -> Any:  # fmt: skip
         if need_weights:
             applied()
-        return original(self, query, key, value, key_padding_mask, False, *args, **kwargs)
+        return call(self, query, key, value, key_padding_mask, False, *args, **kwargs)
 
-    nn.MultiheadAttention.forward = forward  # type: ignore[method-assign]
+    seam(nn.MultiheadAttention, "forward").around(forward)
 
 
-def _deferring(original: Any) -> Any:
-    @functools.wraps(original)
-    def product(*args: Any, **kwargs: Any) -> Any:
-        if kwargs or len(args) != 2 or any(type(one) is not torch.Tensor for one in args):
-            return original(*args, **kwargs)
-        return Deferred.of(Recipe(*args)) if _may_be_scores(*args) else original(*args, **kwargs)
-
-    return product
+def _product(call: Any, /, *args: Any, **kwargs: Any) -> Any:
+    if kwargs or len(args) != 2 or any(type(one) is not torch.Tensor for one in args):
+        return call(*args, **kwargs)
+    return Deferred.of(Recipe(*args)) if _may_be_scores(*args) else call(*args, **kwargs)
 
 
 def _may_be_scores(queries: torch.Tensor, keys: torch.Tensor) -> bool:
@@ -112,7 +110,7 @@ class Recipe:
 
 
 _causal: dict[tuple[Any, ...], bool] = {}
-_HERE = (__file__, torch.__path__[0])
+_HERE = (__file__.rpartition("/changes/")[0], torch.__path__[0])
 
 
 def _is_causal(mask: torch.Tensor) -> bool:

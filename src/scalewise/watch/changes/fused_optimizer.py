@@ -1,6 +1,5 @@
 """Constructs optimizers whose parameters are on a GPU with `fused=True`: they update them in few kernels."""
 
-import functools
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +8,7 @@ import torch
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 NAME = "fused_optimizer"
 CHANGE = Declared()
@@ -22,21 +22,19 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 
 
 def _fuse(recorder: Recorder, kind: Any) -> None:
-    original = kind.__init__
-    signature = inspect.signature(original)
+    signature = inspect.signature(kind.__init__)
 
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        bound = signature.bind(self, *args, **kwargs)
+    def __init__(call: Any, /, *args: Any, **kwargs: Any) -> None:
+        bound = signature.bind(*args, **kwargs)
         given = bound.arguments
-        if type(self) is kind and not given.get("fused") and not given.get("differentiable"):
+        if type(given["self"]) is kind and not given.get("fused") and not given.get("differentiable"):
             given["params"] = listed = list(given["params"])
             if all(one.is_cuda and torch.is_floating_point(one) for one in _tensors(listed)):
                 given["fused"], given["foreach"] = True, None
                 recorder.intervene(NAME)
-        original(*bound.args, **bound.kwargs)
+        call(*bound.args, **bound.kwargs)
 
-    kind.__init__ = __init__
+    seam(kind, "__init__").around(__init__)
 
 
 def _tensors(given: list[Any]) -> list[torch.Tensor]:

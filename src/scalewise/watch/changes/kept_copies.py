@@ -1,7 +1,5 @@
 """Copies a tensor that is copied to a GPU again and again, unchanged, only once: the copy is kept and given again."""
 
-import functools
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +8,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seams
 
 NAME = "kept_copies"
 CHANGE = Declared(between_steps=True)
@@ -28,15 +27,10 @@ class _Kept:
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Wraps `Tensor.to` and `Tensor.cuda`; a copy that was written to is not given again."""
     known: dict[tuple[Any, ...], _Kept] = {}
-    for name in ("to", "cuda"):
-        setattr(torch.Tensor, name, _keeping(recorder, known, getattr(torch.Tensor, name)))
 
-
-def _keeping(recorder: Recorder, known: dict[tuple[Any, ...], _Kept], original: Any) -> Any:
-    @functools.wraps(original)
-    def move(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    def move(call: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if tensor.device.type != "cpu" or tensor.requires_grad or tensor.is_inference():
-            return original(tensor, *args, **kwargs)
+            return call(tensor, *args, **kwargs)
         storage = tensor.untyped_storage()
         place = (storage._cdata, tensor.storage_offset(), tuple(tensor.shape), tensor.dtype, tensor._version)
         key = (*place, str(args), str(kwargs))
@@ -46,7 +40,7 @@ def _keeping(recorder: Recorder, known: dict[tuple[Any, ...], _Kept], original: 
         if held is not None and held.copy is not None and held.copy._version == held.version:
             recorder.intervene(NAME)
             return held.copy
-        result = original(tensor, *args, **kwargs)
+        result = call(tensor, *args, **kwargs)
         if not result.is_cuda:
             return result
         if held is not None:
@@ -55,8 +49,8 @@ def _keeping(recorder: Recorder, known: dict[tuple[Any, ...], _Kept], original: 
             known[key] = _Kept(tensor)
         return result
 
-    move.__wrapped__ = inspect.unwrap(original)
-    return move
+    for moves in seams(torch.Tensor, ("to", "cuda")).values():
+        moves.around(move)
 
 
 def _forgets_some(known: dict[tuple[Any, ...], _Kept]) -> bool:

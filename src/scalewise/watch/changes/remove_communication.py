@@ -3,7 +3,6 @@
 It removes the messages of DistributedDataParallel's reducer, and larger all-reduces that the script calls itself.
 """
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,9 +12,11 @@ from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
 from scalewise.records.changes import AxisValue, Declared
-from scalewise.watch.call_arguments import Argument
-from scalewise.watch.hooks.collectives import message_bytes, put
+from scalewise.watch.call_arguments import Argument, receiver
+from scalewise.watch.changes import ChangeGuard
+from scalewise.watch.hooks.collectives import message_bytes
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import Given, seam
 
 NAME = "remove_communication"
 CHANGE = Declared(short="no comm.", label="remove communication", least_ranks=2)
@@ -30,38 +31,26 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 
 
 def _without_all_reduce(recorder: Recorder) -> None:
-    original: Any = dist.all_reduce
-    async_op = Argument(original, "async_op")
+    async_op = Argument(dist.all_reduce, "async_op")
 
-    @functools.wraps(original)
-    def all_reduce(*args: Any, **kwargs: Any) -> Any:
+    def all_reduce(call: Any, /, *args: Any, **kwargs: Any) -> Any:
         if recorder.on and recorder.open and message_bytes(recorder, args, kwargs) >= SMALLEST_REMOVED_BYTES:
             recorder.intervene(NAME)
             return _DoneWork() if async_op.of(args, kwargs) else None
-        return original(*args, **kwargs)
+        return call(*args, **kwargs)
 
-    put({original: all_reduce})
+    seam(dist, "all_reduce", within="torch.distributed").around(all_reduce)
 
 
 def _without_reducer(recorder: Recorder) -> None:
-    original: Any = DistributedDataParallel.__init__
-    register: Any = DistributedDataParallel.register_comm_hook
+    registration = seam(DistributedDataParallel, "register_comm_hook")
+    register = registration.call  # the script's own hook is ignored, since there is no communication left for it
+    registration.around(lambda *args, **kwargs: None)
 
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        if recorder.on:
-            try:
-                register(self, None, _hook(recorder))
-            except Exception as error:
-                recorder.broke("DistributedDataParallel", error)
+    def made(args: tuple[Any, ...], kwargs: Given, result: None) -> None:
+        register(receiver(args, kwargs), None, _hook(recorder))
 
-    @functools.wraps(register)
-    def register_comm_hook(self: Any, state: object, hook: Any) -> None:
-        """Ignores the script's own hook, since there is no communication left for it."""
-
-    DistributedDataParallel.__init__ = __init__  # type: ignore[method-assign]
-    DistributedDataParallel.register_comm_hook = register_comm_hook  # type: ignore[method-assign]
+    seam(DistributedDataParallel, "__init__").after(ChangeGuard(recorder, NAME), made)
 
 
 def _hook(recorder: Recorder) -> Any:

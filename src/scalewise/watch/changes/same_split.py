@@ -1,6 +1,5 @@
 """Makes `random_split` draw with one and the same seed on every rank, whatever generator it is given."""
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from torch.utils.data import dataset
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 NAME = "same_split"
 CHANGE = Declared()
@@ -18,11 +18,9 @@ SEED = 0
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Puts the wrapper wherever torch has bound the function; the script has not imported it yet."""
-    original: Any = data.random_split
 
-    @functools.wraps(original)
-    def random_split(dataset: Any, lengths: Any, *args: Any, **kwargs: Any) -> Any:
+    def random_split(call: Any, dataset: Any, lengths: Any, *args: Any, **kwargs: Any) -> Any:
         recorder.intervene(NAME)
-        return original(dataset, lengths, generator=torch.Generator().manual_seed(SEED))
+        return call(dataset, lengths, generator=torch.Generator().manual_seed(SEED))
 
-    data.random_split = dataset.random_split = random_split
+    seam(data, "random_split", also=[dataset]).around(random_split)

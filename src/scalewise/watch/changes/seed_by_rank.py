@@ -12,7 +12,9 @@ import torch
 from torch.utils.data import DataLoader, get_worker_info
 
 from scalewise.records.changes import AxisValue, Declared
+from scalewise.watch.changes import ChangeGuard
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import Given, seam
 
 NAME = "seed_by_rank"
 CHANGE = Declared()
@@ -21,29 +23,24 @@ _APART = 1_000_003  # between the seeds of two ranks: more than any number of wo
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Wraps loaders, by whose first use the model is made; the script's own function for workers is called first."""
-    make: Any = DataLoader.__iter__
-    construct: Any = DataLoader.__init__
-    signature = inspect.signature(construct)
+    signature = inspect.signature(DataLoader.__init__)
     seeded = False
 
-    @functools.wraps(make)
-    def __iter__(self: Any) -> Any:
+    def __iter__(args: tuple[Any, ...], kwargs: Given) -> None:
         nonlocal seeded
         if not seeded:
             seeded = True
             recorder.intervene(NAME)
             _seed((torch.initial_seed() + _APART * (1 + int(os.environ.get("RANK", "0")))) % 2**32)
-        return make(self)
 
-    @functools.wraps(construct)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        bound = signature.bind(self, *args, **kwargs)
+    def __init__(call: Any, /, *args: Any, **kwargs: Any) -> None:
+        bound = signature.bind(*args, **kwargs)
         if bound.arguments.get("num_workers"):
             bound.arguments["worker_init_fn"] = functools.partial(_begin, bound.arguments.get("worker_init_fn"))
-        construct(*bound.args, **bound.kwargs)
+        call(*bound.args, **bound.kwargs)
 
-    DataLoader.__iter__ = __iter__  # type: ignore[method-assign]
-    DataLoader.__init__ = __init__  # type: ignore[method-assign]
+    seam(DataLoader, "__iter__").before(ChangeGuard(recorder, NAME), __iter__)
+    seam(DataLoader, "__init__").around(__init__)
 
 
 def _begin(own: Any, worker: int) -> None:

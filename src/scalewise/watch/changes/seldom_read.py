@@ -4,9 +4,7 @@
 valid.
 """
 
-import functools
 import os
-import sys
 from collections.abc import Mapping
 from types import FrameType
 from typing import Any
@@ -14,9 +12,10 @@ from typing import Any
 import torch
 
 from scalewise.records.changes import AxisValue, Declared
-from scalewise.watch.examination.host_reads import CALLS
+from scalewise.watch.examination.device_traffic import READS
 from scalewise.watch.examination.places import Places
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import caller, seams
 
 NAME = "seldom_read"
 CHANGE = Declared(settings={"lines": "words"}, example="seldom_read:lines=12,15", between_steps=True)
@@ -31,16 +30,13 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     inside = False
 
     def wrapped(name: str) -> Any:
-        original = getattr(torch.Tensor, name)
-
-        @functools.wraps(original)
-        def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def read(call: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
             nonlocal inside
             if inside or not self.is_cuda or not recorder.started:
-                return original(self, *args, **kwargs)
-            line = _line(places, sys._getframe(1))
+                return call(self, *args, **kwargs)
+            line = _line(places, caller())
             if line not in lines:
-                return original(self, *args, **kwargs)
+                return call(self, *args, **kwargs)
             key = (line, name, tuple(self.shape), self.dtype, str(args))
             known = kept.get(key)
             if known is not None and known[1] < EVERY:
@@ -49,7 +45,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
                 return known[0].clone() if isinstance(known[0], torch.Tensor) else known[0]
             inside = True
             try:
-                result = original(self, *args, **kwargs)
+                result = call(self, *args, **kwargs)
             finally:
                 inside = False
             if not (isinstance(result, torch.Tensor) and result.is_cuda):  # `to` another device or type reads nothing
@@ -58,8 +54,8 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
 
         return read
 
-    for name in (*CALLS, "to"):
-        setattr(torch.Tensor, name, wrapped(name))
+    for name, reads in seams(torch.Tensor, (*READS, "to")).items():
+        reads.around(wrapped(name))
 
 
 def _line(places: Places, frame: FrameType | None) -> str:

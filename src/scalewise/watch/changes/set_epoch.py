@@ -1,6 +1,5 @@
 """Sets the epoch of a sampler that knows of ranks each time its DataLoader is asked for a new iterator."""
 
-import functools
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +8,7 @@ from torch.utils.data import DataLoader
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 NAME = "set_epoch"
 CHANGE = Declared()
@@ -16,11 +16,9 @@ CHANGE = Declared()
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Wraps loaders; an epoch that the script has changed since the last iterator is left as it is."""
-    original: Any = DataLoader.__iter__
     last: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
-    @functools.wraps(original)
-    def __iter__(self: Any) -> Any:
+    def __iter__(call: Any, self: Any) -> Any:
         for sampler in (self.sampler, getattr(self.batch_sampler, "sampler", None)):
             epoch = getattr(sampler, "epoch", None)
             if sampler is None or epoch is None or not hasattr(sampler, "set_epoch"):
@@ -30,6 +28,6 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
                 recorder.intervene(NAME)
             last[sampler] = sampler.epoch
             break
-        return original(self)
+        return call(self)
 
-    DataLoader.__iter__ = __iter__  # type: ignore[method-assign]
+    seam(DataLoader, "__iter__").around(__iter__)

@@ -3,7 +3,6 @@
 `loader`: only the loader of that number, in order of construction from 0; if left out, all loaders.
 """
 
-import functools
 import inspect
 import os
 from collections.abc import Mapping
@@ -14,7 +13,10 @@ from torch.utils.data import DataLoader, IterableDataset, RandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
 from scalewise.records.changes import AxisValue, Declared
+from scalewise.watch.call_arguments import receiver
+from scalewise.watch.changes import ChangeGuard
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import Given, seam
 
 NAME = "shard_data"
 CHANGE = Declared(settings={"loader": "loader"}, optional=("loader",))
@@ -22,25 +24,28 @@ CHANGE = Declared(settings={"loader": "loader"}, optional=("loader",))
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Gives the constructor a sampler; a sampler that knows of ranks already, and one of batches, stay."""
-    original: Any = DataLoader.__init__
-    signature = inspect.signature(original)
+    signature = inspect.signature(DataLoader.__init__)
     chosen = settings.get("loader")
     made = 0
 
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(call: Any, /, *args: Any, **kwargs: Any) -> None:
         nonlocal made
-        bound = signature.bind(self, *args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
         if chosen in (None, made):
             sampler = _sampler(bound.arguments)
             if sampler is not None:
                 bound.arguments.update(sampler=sampler, shuffle=None)
                 recorder.intervene(NAME)
         made += 1
-        original(*bound.args, **bound.kwargs)
+        call(*bound.args, **bound.kwargs)
 
-    DataLoader.__init__ = __init__  # type: ignore[method-assign]
-    _count_epochs()
+    def count_epochs(args: tuple[Any, ...], kwargs: Given, iterator: Any) -> None:
+        sampler = receiver(args, kwargs).sampler
+        if isinstance(sampler, _Share):
+            sampler.set_epoch(sampler.epoch + 1)  # for the next: workers already have this iterator's order
+
+    seam(DataLoader, "__init__").around(__init__)
+    seam(DataLoader, "__iter__").after(ChangeGuard(recorder, NAME), count_epochs)
 
 
 def _sampler(arguments: Mapping[str, Any]) -> DistributedSampler[Any] | None:
@@ -63,16 +68,3 @@ def _ranks() -> tuple[int, int]:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_world_size(), torch.distributed.get_rank()
     return int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
-
-
-def _count_epochs() -> None:
-    original: Any = DataLoader.__iter__
-
-    @functools.wraps(original)
-    def __iter__(self: Any) -> Any:
-        iterator = original(self)
-        if isinstance(self.sampler, _Share):
-            self.sampler.set_epoch(self.sampler.epoch + 1)  # for the next: workers already have this iterator's order
-        return iterator
-
-    DataLoader.__iter__ = __iter__  # type: ignore[method-assign]

@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 
 from scalewise.records.changes import AxisValue, Declared
+from scalewise.watch.changes import ChangeGuard
 from scalewise.watch.changes.no_sync import reduce_in_last
 from scalewise.watch.recorder import Recorder
 
@@ -20,4 +21,4 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
         if wanted and not was:
             recorder.intervene(NAME)
 
-    reduce_in_last(int(settings["window"]), tell)
+    reduce_in_last(ChangeGuard(recorder, NAME), int(settings["window"]), tell)

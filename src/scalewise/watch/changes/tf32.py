@@ -1,15 +1,16 @@
 """Makes matmuls of float32 tensors use TensorFloat-32: `torch.set_float32_matmul_precision("high")`."""
 
-import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch.optim.optimizer import Optimizer
 
 from scalewise.records.changes import AxisValue, Declared
-from scalewise.watch.examination.settings import matmul_precision
+from scalewise.watch.changes import ChangeGuard
+from scalewise.watch.examination.torch_modes import matmul_precision
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import Given, Guard, seam
 
 NAME = "tf32"
 CHANGE = Declared()
@@ -17,7 +18,7 @@ CHANGE = Declared()
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Acts when an optimizer is made: by then a script has set what it wants, and no step is made yet."""
-    when_optimizers_are_made(lambda: _allow(recorder))
+    when_optimizers_are_made(ChangeGuard(recorder, NAME), lambda: _allow(recorder))
 
 
 def _allow(recorder: Recorder) -> None:
@@ -29,13 +30,10 @@ def _allow(recorder: Recorder) -> None:
         recorder.intervene(NAME)
 
 
-def when_optimizers_are_made(act: Any) -> None:
+def when_optimizers_are_made(guard: Guard, act: Callable[[], None]) -> None:
     """Calls `act` after each optimizer is constructed."""
-    original: Any = Optimizer.__init__
 
-    @functools.wraps(original)
-    def __init__(self: Optimizer, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
+    def made(args: tuple[Any, ...], kwargs: Given, result: None) -> None:
         act()
 
-    Optimizer.__init__ = __init__  # type: ignore[method-assign]
+    seam(Optimizer, "__init__").after(guard, made)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 
 from scalewise.records.changes import AxisValue, Declared
+from scalewise.watch.changes import ChangeGuard
 from scalewise.watch.changes.tf32 import when_optimizers_are_made
 from scalewise.watch.recorder import Recorder
 
@@ -20,4 +21,4 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
             torch.backends.cudnn.benchmark = True
             recorder.intervene(NAME)
 
-    when_optimizers_are_made(tune)
+    when_optimizers_are_made(ChangeGuard(recorder, NAME), tune)

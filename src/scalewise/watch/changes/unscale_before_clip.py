@@ -1,35 +1,34 @@
 """Unscales gradients before they are clipped: `scaler.unscale_(optimizer)` ahead of every clip."""
 
-import functools
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch.amp.grad_scaler import GradScaler, OptState
+from torch.nn.utils import clip_grad
 from torch.optim.optimizer import Optimizer
 
 from scalewise.records.changes import AxisValue, Declared
-from scalewise.watch.call_arguments import Argument
+from scalewise.watch.call_arguments import Argument, receiver
+from scalewise.watch.changes import ChangeGuard
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import Given, Guard, seam, seams
 
 NAME = "unscale_before_clip"
 CHANGE = Declared()
-_CLIPS = ("clip_grad_norm_", "clip_grad_value_")
+_CLIPPED = Argument(clip_grad.clip_grad_norm_, "parameters")
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Unscales by the scaler of the last loss; if the script unscales later, that is skipped."""
-    scale: Any = GradScaler.scale
-    unscale_: Any = GradScaler.unscale_
+    guard = ChangeGuard(recorder, NAME)
     used: list[GradScaler] = []
     done: set[int] = set()  # optimizers whose gradients were unscaled here since the last loss
 
-    @functools.wraps(scale)
-    def remembered(self: GradScaler, outputs: Any) -> Any:
-        used[:] = [self]
+    def scale(args: tuple[Any, ...], kwargs: Given) -> None:
+        used[:] = [receiver(args, kwargs)]
         done.clear()
-        return scale(self, outputs)
 
     def unscale(optimizer: Optimizer) -> None:
         for scaler in used:
@@ -37,16 +36,15 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
                 done.add(id(optimizer))
                 recorder.intervene(NAME)
 
-    @functools.wraps(unscale_)
-    def unscale_once(self: GradScaler, optimizer: Optimizer) -> None:
+    def unscale_(call: Any, self: GradScaler, optimizer: Optimizer) -> None:
         if id(optimizer) in done:
             done.discard(id(optimizer))
         else:
-            unscale_(self, optimizer)
+            call(self, optimizer)
 
-    GradScaler.scale = remembered  # type: ignore[method-assign]
-    GradScaler.unscale_ = unscale_once  # type: ignore[method-assign]
-    before_clips(unscale)
+    seam(GradScaler, "scale").before(guard, scale)
+    seam(GradScaler, "unscale_").around(unscale_)
+    before_clips(guard, unscale)
 
 
 def unscaled_now(scaler: GradScaler, optimizer: Optimizer) -> bool:
@@ -61,34 +59,23 @@ def unscaled_now(scaler: GradScaler, optimizer: Optimizer) -> bool:
     return True
 
 
-def before_clips(act: Callable[[Optimizer], object]) -> None:
+def before_clips(guard: Guard, act: Callable[[Optimizer], object]) -> None:
     """Calls `act` with every optimizer that holds one of the parameters about to be clipped."""
     optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
-    make: Any = Optimizer.__init__
 
-    @functools.wraps(make)
-    def __init__(self: Optimizer, *args: Any, **kwargs: Any) -> None:
-        make(self, *args, **kwargs)
-        optimizers.add(self)
+    def made(args: tuple[Any, ...], kwargs: Given, result: None) -> None:
+        optimizers.add(receiver(args, kwargs))
 
-    def watched(clip: Any) -> Any:
-        about = Argument(clip, "parameters")
+    def clip(call: Any, /, *args: Any, **kwargs: Any) -> Any:
+        parameters = _CLIPPED.of(args, kwargs, ())
+        listed = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        clipped = {id(one) for one in listed}
+        for optimizer in list(optimizers):
+            if any(id(one) in clipped for group in optimizer.param_groups for one in group["params"]):
+                act(optimizer)
+        args, kwargs = _CLIPPED.replaced(listed, args, kwargs)
+        return call(*args, **kwargs)
 
-        @functools.wraps(clip)
-        def clip_grad(*args: Any, **kwargs: Any) -> Any:
-            parameters = about.of(args, kwargs, ())
-            listed = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-            clipped = {id(one) for one in listed}
-            for optimizer in list(optimizers):
-                if any(id(one) in clipped for group in optimizer.param_groups for one in group["params"]):
-                    act(optimizer)
-            args, kwargs = about.replaced(listed, args, kwargs)
-            return clip(*args, **kwargs)
-
-        return clip_grad
-
-    Optimizer.__init__ = __init__  # type: ignore[method-assign]
-    for name in _CLIPS:
-        wrapped = watched(getattr(torch.nn.utils, name))
-        for place in (torch.nn.utils, torch.nn.utils.clip_grad):
-            setattr(place, name, wrapped)
+    seam(Optimizer, "__init__").after(guard, made)
+    for clips in seams(clip_grad, ("clip_grad_norm_", "clip_grad_value_"), also=[torch.nn.utils]).values():
+        clips.around(clip)

@@ -1,6 +1,5 @@
 """Weighs a rank's mean loss by its share of all ranks' targets: a number is exchanged before each backward."""
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,8 +8,9 @@ from torch.distributed import distributed_c10d
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.call_arguments import Argument
-from scalewise.watch.examination.loss import reductions
+from scalewise.watch.examination.backward import reductions
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 NAME = "weigh_ranks"
 CHANGE = Declared()
@@ -18,21 +18,18 @@ CHANGE = Declared()
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Wraps one function, which is enough: `Tensor.backward` calls `torch.autograd.backward`."""
-    autograd: Any = torch.autograd
-    original = autograd.backward
-    losses = Argument(original, "tensors")
+    losses = Argument(torch.autograd.backward, "tensors")
 
-    @functools.wraps(original)
-    def backward(*args: Any, **kwargs: Any) -> Any:
+    def backward(call: Any, /, *args: Any, **kwargs: Any) -> Any:
         loss = losses.of(args, kwargs)
         if isinstance(loss, torch.Tensor) and not recorder.backward_depth and _ranks() > 1:
             weight = _weight(loss)
             if weight is not None:
                 recorder.intervene(NAME)
                 args, kwargs = losses.replaced(loss * weight, args, kwargs)
-        return original(*args, **kwargs)
+        return call(*args, **kwargs)
 
-    autograd.backward = backward
+    seam(torch.autograd, "backward").around(backward)
 
 
 def _ranks() -> int:

@@ -4,7 +4,6 @@
 iterable datasets stay as they are: with more workers, each of them would go through all of the data.
 """
 
-import functools
 import inspect
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 NAME = "workers"
 CHANGE = Declared(
@@ -30,21 +30,19 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     only = None if chosen is None else int(chosen)
     if count < 0:
         raise ValueError(f"{count} workers")
-    original: Any = DataLoader.__init__
-    signature = inspect.signature(original)
+    signature = inspect.signature(DataLoader.__init__)
     made = 0
 
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def __init__(call: Any, /, *args: Any, **kwargs: Any) -> None:
         nonlocal made
-        bound = signature.bind(self, *args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
         number, made = made, made + 1
         if only in (None, number) and not isinstance(bound.arguments["dataset"], IterableDataset):
             _give(bound.arguments, count)
             recorder.intervene(NAME)
-        original(*bound.args, **bound.kwargs)
+        call(*bound.args, **bound.kwargs)
 
-    DataLoader.__init__ = __init__  # type: ignore[method-assign]
+    seam(DataLoader, "__init__").around(__init__)
 
 
 def _give(arguments: dict[str, Any], count: int) -> None:

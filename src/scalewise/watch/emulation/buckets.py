@@ -5,7 +5,6 @@ would do, too, but it has to divide the gradients in a pass of its own, which co
 reducer divides while it copies.
 """
 
-import functools
 import weakref
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from scalewise.watch.emulation.carrier import Carrier, Message
 from scalewise.watch.emulation.collectives import rank_among_all, tensor_bytes
+from scalewise.watch.seams import seam, seams
 
 
 def install(carrier: Carrier) -> None:
@@ -22,22 +22,20 @@ def install(carrier: Carrier) -> None:
 
     A script's own communication hook bypasses it; the hook's collectives are held back as calls.
     """
-    original: Any = DistributedDataParallel._ddp_init_helper
     # The reducer holds the C++ side of a group only; without its Python side, ours would be one without a backend.
     kept: weakref.WeakKeyDictionary[Any, _Group] = weakref.WeakKeyDictionary()
     _wrap_buffers(carrier)
 
-    @functools.wraps(original)
-    def _ddp_init_helper(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def init_helper(call: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
         group = self.process_group
         if dist.get_world_size(group) > 1:
             self.process_group = kept[self] = _Group(carrier, group)
         try:
-            return original(self, *args, **kwargs)
+            return call(self, *args, **kwargs)
         finally:
             self.process_group = group
 
-    DistributedDataParallel._ddp_init_helper = _ddp_init_helper  # type: ignore[method-assign]
+    seam(DistributedDataParallel, "_ddp_init_helper").around(init_helper)
 
 
 class _Group(dist.ProcessGroup):
@@ -93,25 +91,22 @@ def _settle(future: torch.futures.Future[Any], message: Message, tensors: list[t
 
 def _wrap_buffers(carrier: Carrier) -> None:
     """Wraps the Python caller of the broadcast of buffers before forward, as the broadcast itself is made in C++."""
-    original = getattr(DistributedDataParallel, "_sync_buffers", None)
-    if original is None:
-        return
 
-    @functools.wraps(original)
-    def _sync_buffers(self: Any) -> Any:
+    def sync_buffers(call: Any, self: Any) -> Any:
         # A hook of the script's own sends through torch.distributed, where its messages are held back as calls.
         if hasattr(self, "buffer_hook") or dist.get_world_size(self.process_group) < 2:
-            return original(self)
+            return call(self)
         rank = rank_among_all(self.process_group)
         messages = [carrier.ready(size_bytes, rank) for size_bytes in _broadcast_bytes(self)]
-        result = original(self)
+        result = call(self)
         for message in messages:
             carrier.carry(message)
         for message in messages:
             message.wait()
         return result
 
-    DistributedDataParallel._sync_buffers = _sync_buffers  # type: ignore[method-assign]
+    for private in seams(DistributedDataParallel, ("_sync_buffers",)).values():
+        private.around(sync_buffers)
 
 
 def _broadcast_bytes(model: Any) -> list[int]:

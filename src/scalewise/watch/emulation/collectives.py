@@ -5,7 +5,6 @@ functions that are held back themselves. Bytes are those of the whole message, a
 a message takes as long over an emulated link as predicted.
 """
 
-import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -16,18 +15,15 @@ import torch.distributed as dist
 from scalewise.records.collectives import DISTRIBUTED, CollectiveFunction, functions_in
 from scalewise.watch.call_arguments import Argument
 from scalewise.watch.emulation.carrier import Carrier, Message
-from scalewise.watch.hooks.collectives import put
+from scalewise.watch.seams import seams
 
 
 def install(carrier: Carrier) -> None:
     """Replaces each function by one that sends, and then waits for the rest of the emulated time."""
     inside = threading.local()  # collectives call one another: only the outermost is a message
-    replaced: dict[Any, Any] = {}
-    for one in functions_in(DISTRIBUTED):
-        original = getattr(dist, one.name, None)
-        if original is not None and one.payload != "objects":
-            replaced[original] = _held_back(carrier, one, original, inside)
-    put(replaced)
+    sending = {one.name: one for one in functions_in(DISTRIBUTED) if one.payload != "objects"}
+    for name, call in seams(dist, sending, within="torch.distributed").items():
+        call.around(_held_back(carrier, sending[name], inside))
 
 
 def rank_among_all(group: Any) -> int | None:
@@ -36,21 +32,18 @@ def rank_among_all(group: Any) -> int | None:
     return dist.get_rank() if group in (None, dist.group.WORLD, default) else None
 
 
-def _held_back(
-    carrier: Carrier, function: CollectiveFunction, original: Callable[..., Any], inside: threading.local
-) -> Callable[..., Any]:
-    size = WholeBytes(function, original)
+def _held_back(carrier: Carrier, function: CollectiveFunction, inside: threading.local) -> Callable[..., Any]:
+    size = WholeBytes(function, getattr(dist, function.name))
 
-    @functools.wraps(original)
-    def held_back(*args: Any, **kwargs: Any) -> Any:
+    def held_back(call: Any, /, *args: Any, **kwargs: Any) -> Any:
         group = _group(args, kwargs)
         ranks = 0 if getattr(inside, "now", False) or not dist.is_initialized() else dist.get_world_size(group)
         if ranks < 2:
-            return original(*args, **kwargs)
+            return call(*args, **kwargs)
         message = carrier.ready(size.of(args, kwargs, ranks), rank_among_all(group))
         inside.now = True
         try:
-            result = original(*args, **kwargs)
+            result = call(*args, **kwargs)
         finally:
             inside.now = False
         works = result if isinstance(result, list) else [result]

@@ -14,36 +14,22 @@ from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.recorder import Recorder
 
 # Files of this folder, each with an `install(notebook)`; one that fails does not stop the others.
-OF_THE_LOOP = (
-    "wrappers",
-    "usage",
+CONCERNS = (
+    "wrappers",  # first those that read tensors: what they read must not pass for a read of the script's
     "forward",
     "backward",
     "optimizer",
-    "zeroing",
-    "schedule",
-    "precision",
-    "clipping",
-    "parameters",
-    "kept",
+    "torch_modes",
+    "after_steps",
     "gradients",
-)
-OF_SPEED = ("copies", "housekeeping", "settings", "graph", "compiling", "device_work")
-CONCERNS = (
-    *OF_THE_LOOP,  # first: what they read of tensors must not pass for a read of the script's
     "clocks",
-    "computing",
     "data",
-    "devices",
-    "failures",
-    "host_reads",
-    "launchers",
-    "saves",
-    "warned",
-    "seeds",
-    *OF_SPEED,
+    "around_the_loop",
+    "device_traffic",
+    "graph",
+    "device_work",
 )
-OF_DISTRIBUTED = ("collectives", "groups")
+OF_DISTRIBUTED = ("collectives",)
 
 
 def install(recorder: Recorder, folder: RunFolder, without: Collection[str] = ()) -> None:

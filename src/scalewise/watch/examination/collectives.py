@@ -1,6 +1,8 @@
-"""Notes each collective and message through torch.distributed before it can block, and when it has returned."""
+"""Notes each collective and message through torch.distributed before it can block, and when it has returned.
 
-import functools
+It also notes when the process group is made and destroyed.
+"""
+
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -12,25 +14,43 @@ import torch.distributed as dist
 
 from scalewise.records.collectives import DISTRIBUTED, CollectiveFunction, functions_in
 from scalewise.records.notes import BUFFERS, NOWHERE
-from scalewise.watch.call_arguments import Argument
+from scalewise.watch.call_arguments import Argument, receiver
 from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.hooks.collectives import put
 from scalewise.watch.hooks.forward import first_tensor
+from scalewise.watch.seams import Given, Looks, seam, seams
 
 WRITTEN_AT_ONCE = 3  # times that a line is new
 
 
 def install(notebook: Notebook) -> None:
-    """Wraps the functions that the ordinary hook has wrapped already, and the wait for those that were only begun."""
+    """Looks at the functions that the ordinary hook has wrapped already, and at the wait for those only begun."""
     inside = _Inside()
-    replaced: dict[Any, Any] = {}
-    for one in functions_in(DISTRIBUTED):
-        original = getattr(dist, one.name, None)
-        if original is not None:
-            replaced[original] = _noted(notebook, one, original, inside)
-    put(replaced)
-    _see_waits(notebook, inside)
+    by_name = {one.name: one for one in functions_in(DISTRIBUTED)}
+    for name, calls in seams(dist, by_name, within="torch.distributed").items():
+        calls.around(_noted(notebook, by_name[name], calls.original, inside))
+    seam(dist.distributed_c10d.Work, "wait").around(_waiting(notebook, inside))
     _see_buffers(notebook, inside)
+    _see_groups(notebook)
+
+
+def _see_groups(notebook: Notebook) -> None:
+    """Notes when the group of all ranks is made and destroyed."""
+
+    def note(event: str) -> None:
+        if dist.is_initialized():
+            notebook.note("group", event, dist.get_backend(), dist.get_world_size())
+
+    def init_process_group(args: tuple[Any, ...], kwargs: Given, result: Any) -> None:
+        note("init")
+
+    def destroy_process_group(args: tuple[Any, ...], kwargs: Given) -> None:
+        group = args[0] if args else kwargs.get("group")
+        if group is None or group is dist.group.WORLD:
+            note("destroy")
+
+    module = dist.distributed_c10d
+    seam(dist, "init_process_group", [module]).after(notebook, init_process_group)
+    seam(dist, "destroy_process_group", [module]).before(notebook, destroy_process_group)
 
 
 class _Inside:
@@ -97,10 +117,9 @@ def _noted(
         inside.tell(notebook, place)
         return place
 
-    @functools.wraps(original)
-    def noted(*args: Any, **kwargs: Any) -> Any:
+    def noted(call: Any, /, *args: Any, **kwargs: Any) -> Any:
         if inside.skips() or not notebook.on:
-            return original(*args, **kwargs)
+            return call(*args, **kwargs)
         place = NOWHERE
         try:
             place = begin(args, kwargs)
@@ -109,7 +128,7 @@ def _noted(
         inside.one = True
         began_ns = perf_counter_ns()
         try:
-            result = original(*args, **kwargs)
+            result = call(*args, **kwargs)
         finally:
             inside.one = False
         notebook.note("collective_done", kind, perf_counter_ns() - began_ns, place=place)
@@ -118,24 +137,21 @@ def _noted(
     return noted
 
 
-def _see_waits(notebook: Notebook, inside: _Inside) -> None:
-    """Notes waits for a message: one that was begun with `isend` may block where the script waits for it."""
-    work: Any = dist.distributed_c10d.Work
-    original = work.wait
+def _waiting(notebook: Notebook, inside: _Inside) -> Callable[..., Any]:
+    """Makes what notes waits for a message: one that was begun with `isend` may block where the script waits for it."""
 
-    @functools.wraps(original)
-    def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def wait(call: Any, self: Any, *args: Any, **kwargs: Any) -> Any:
         if inside.skips() or not notebook.on:
-            return original(self, *args, **kwargs)
+            return call(self, *args, **kwargs)
         place = notebook.places.here()
         notebook.note("collective", "wait", 0, [], NOWHERE, True, place=place)
         inside.tell(notebook, place)
         began_ns = perf_counter_ns()
-        result = original(self, *args, **kwargs)
+        result = call(self, *args, **kwargs)
         notebook.note("collective_done", "wait", perf_counter_ns() - began_ns, place=place)
         return result
 
-    work.wait = wait
+    return wait
 
 
 def _see_buffers(notebook: Notebook, inside: _Inside) -> None:
@@ -145,26 +161,17 @@ def _see_buffers(notebook: Notebook, inside: _Inside) -> None:
     """
     from torch.nn.parallel import DistributedDataParallel
 
-    kind: Any = DistributedDataParallel
-    original = getattr(kind, "_sync_buffers", None)
-    if original is None:
-        return
-
-    @functools.wraps(original)
-    def _sync_buffers(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if inside.skips() or not notebook.on or (self.training and torch.is_grad_enabled()):
-            return original(self, *args, **kwargs)
-        place, began_ns = NOWHERE, perf_counter_ns()
-        try:
-            place = notebook.places.here()
-            ranks = list(dist.get_process_group_ranks(self.process_group))
-            group = [] if len(ranks) == dist.get_world_size() else ranks
-            notebook.note("collective", BUFFERS, 0, group, NOWHERE, True, place=place)
-            inside.tell(notebook, place)
-        except Exception as error:
-            notebook.broke("collective", error)
-        result = original(self, *args, **kwargs)
+    def buffers(args: tuple[Any, ...], kwargs: Given) -> Looks:
+        wrapper = receiver(args, kwargs)
+        if inside.skips() or (wrapper.training and torch.is_grad_enabled()):
+            return
+        place, began_ns = notebook.places.here(), perf_counter_ns()
+        ranks = list(dist.get_process_group_ranks(wrapper.process_group))
+        group = [] if len(ranks) == dist.get_world_size() else ranks
+        notebook.note("collective", BUFFERS, 0, group, NOWHERE, True, place=place)
+        inside.tell(notebook, place)
+        yield
         notebook.note("collective_done", BUFFERS, perf_counter_ns() - began_ns, place=place)
-        return result
 
-    kind._sync_buffers = _sync_buffers
+    for private in seams(DistributedDataParallel, ("_sync_buffers",)).values():
+        private.during(notebook, buffers)

@@ -3,7 +3,6 @@
 It records only on a GPU, and never beside a profiler of the script's own.
 """
 
-import functools
 import inspect
 import os
 from collections import defaultdict
@@ -17,6 +16,7 @@ from scalewise.records.examination import DeviceWorkRow
 from scalewise.watch import redirect
 from scalewise.watch.examination.loop import EARLY_PASSES, Loop, loop_of
 from scalewise.watch.examination.notebook import Notebook
+from scalewise.watch.seams import Given, seam
 
 SETTLED_WINDOWS = 8  # after those that are looked at closely
 STEPS = 2
@@ -37,15 +37,12 @@ def install(notebook: Notebook) -> None:
     loop = loop_of(notebook)
     records = _Records(loop)
     loop.after_step.append(records.after_step)
-    original = autograd_profile.__init__
 
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def profiler(args: tuple[Any, ...], kwargs: Given) -> None:
         if not records.starting:
             records.give_way()
-        original(self, *args, **kwargs)
 
-    autograd_profile.__init__ = __init__  # type: ignore[method-assign]
+    seam(autograd_profile, "__init__").before(notebook, profiler)
 
 
 class _Records:

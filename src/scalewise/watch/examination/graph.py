@@ -4,7 +4,6 @@ It looks at the graphs of three passes, so that changing shapes are noticed. If 
 looks at the forward passes of the next step to learn from which lines.
 """
 
-import functools
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from scalewise.records.examination import AttentionRow, AttentionSeen, GraphRow
 from scalewise.records.notes import NOWHERE
 from scalewise.watch.examination.loop import Loop, loop_of
 from scalewise.watch.examination.notebook import Notebook
+from scalewise.watch.seams import Subscriber, seam
 
 PASSES = (2, 5, 11)  # backward passes that are looked at, counted from 0
 MOST_NODES = 50_000
@@ -40,16 +40,13 @@ def install(notebook: Notebook) -> None:
     lines = _Lines(notebook)
 
     def look(tensors: list[torch.Tensor]) -> None:
-        try:
-            lines.stop()
-            if loop.backwards not in PASSES or not tensors:
-                return
-            row = graph_row(loop, tensors)
-            notebook.row(row)
-            if row.attention and loop.backwards == PASSES[0]:
-                lines.look()
-        except Exception as error:
-            notebook.broke("graph", error)
+        lines.stop()
+        if loop.backwards not in PASSES or not tensors:
+            return
+        row = graph_row(loop, tensors)
+        notebook.row(row)
+        if row.attention and loop.backwards == PASSES[0]:
+            lines.look()
 
     loop.on_backward.append(look)
 
@@ -134,40 +131,29 @@ class _Lines:
     """A search for the lines that compute attention, in the forward passes before the next backward pass."""
 
     def __init__(self, notebook: Notebook) -> None:
-        self._notebook = notebook
-        self._looking = False
-        self._put_back: tuple[Any, Any] = (None, None)  # what was there, and what stands there now
+        self._calls: Any = _Calls(notebook)
+        self._inside = False
+        self._looking: Subscriber | None = None
 
     def look(self) -> None:
-        """Begins to look, around all other hooks of module calls."""
-        calls = _Calls(self._notebook)
-        lines = self
-        original: Any = nn.Module.__call__
-        inside = False
-
-        @functools.wraps(original)
-        def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            nonlocal inside
-            if inside or not lines._looking or not torch.is_grad_enabled():
-                return original(self, *args, **kwargs)
-            inside = True
-            try:
-                with calls:
-                    return original(self, *args, **kwargs)
-            finally:
-                inside = False
-
-        self._looking = True
-        self._put_back = (original, __call__)
-        nn.Module.__call__ = __call__  # type: ignore[method-assign]
+        """Begins to look."""
+        self._looking = seam(nn.Module, "__call__").around(self._module)
 
     def stop(self) -> None:
-        """Stops looking, and removes the wrapper unless another hook lies around it by now."""
-        if self._looking:
-            self._looking = False
-            original, ours = self._put_back
-            if nn.Module.__call__ is ours:
-                nn.Module.__call__ = original  # type: ignore[method-assign]
+        """Stops looking."""
+        looking, self._looking = self._looking, None
+        if looking is not None:
+            seam(nn.Module, "__call__").leave(looking)
+
+    def _module(self, call: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if self._inside or not torch.is_grad_enabled():
+            return call(*args, **kwargs)
+        self._inside = True
+        try:
+            with self._calls:
+                return call(*args, **kwargs)
+        finally:
+            self._inside = False
 
 
 class _Calls(TorchFunctionMode):

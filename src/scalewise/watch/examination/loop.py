@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from scalewise.records.notes import NOWHERE
-from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.examination.numbers import ObjectNumbers
+from scalewise.watch.examination.notebook import Notebook, ObjectNumbers
 from scalewise.watch.examination.probes import Probes
 
 EARLY_WINDOWS = 12  # in which values are read, from a device, too
@@ -59,6 +58,14 @@ class Loop:
         found = ((number, held()) for number, held in enumerate(self._optimizers))
         return [(number, optimizer) for number, optimizer in found if optimizer is not None]
 
+    def backward_begins(self, tensors: list[torch.Tensor]) -> None:
+        """Tells those who look at what backward is called on."""
+        for tell in self.on_backward:
+            try:
+                tell(tensors)
+            except Exception as error:
+                self.notebook.broke("before backward", error)
+
     def step_over(self) -> None:
         """Closes the window after a step was noted."""
         self.windows += 1
@@ -86,3 +93,14 @@ def autocast_now() -> str | None:
 def sampled(step: int) -> bool:
     """Returns whether a step is one of 1, 2, 4, 8, ..."""
     return step > 0 and step & (step - 1) == 0
+
+
+def several_ranks() -> bool:
+    """Returns whether there is a process group of more than one rank."""
+    distributed = torch.distributed
+    return distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1
+
+
+def capturing() -> bool:
+    """Returns whether a CUDA graph is being recorded: nothing may be read from the device then."""
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()

@@ -6,10 +6,10 @@ rank that hangs in a collective still reach the disk.
 
 import atexit
 import contextlib
-import functools
 import json
 import os
 import threading
+import weakref
 from time import perf_counter_ns  # bound now: the examination watches the script read the clock
 from typing import Any
 
@@ -19,6 +19,7 @@ from scalewise.records.notes import NOWHERE
 from scalewise.records.rows import ROW_KINDS
 from scalewise.watch.examination.places import Places
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 WRITE_SECONDS = 0.1
 WRITE_AGAIN_NS = 5_000_000  # a write before a call that may block is not repeated sooner
@@ -136,16 +137,10 @@ class Notebook:
 
     def _write_before_exit(self) -> None:
         """Writes before `os._exit`, as a script that ends with it runs no exit handler."""
-        original = os._exit
+        seam(os, "_exit").before(self, self._exits)
 
-        @functools.wraps(original)
-        def _exit(*args: Any, **kwargs: Any) -> Any:
-            try:
-                self.write()
-            finally:
-                original(*args, **kwargs)
-
-        os._exit = _exit
+    def _exits(self, args: Any, kwargs: Any) -> None:
+        self.write()
 
     def _hold(self) -> None:
         """Stops the thread before a fork: Python warns of forks in a process with threads, and this one is ours."""
@@ -164,6 +159,28 @@ class Notebook:
         self._left = 0
         self._notes, self._lines = [], []
         self._thread = None
+
+
+class ObjectNumbers:
+    """A number for each object, in the order they were first met; told apart by identity, and never kept alive."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._next = 0
+
+    def of(self, thing: Any) -> int | None:
+        """The number of an object; None if it has none yet."""
+        held = self._known.get(id(thing))
+        # A dead object's identity may have been given to another one.
+        return held[1] if held is not None and held[0]() is thing else None
+
+    def give(self, thing: Any, number: int | None = None) -> int:
+        """Gives an object a new number, or the one it shares with another."""
+        if number is None:
+            number = self._next
+            self._next += 1
+        self._known[id(thing)] = (weakref.ref(thing), number)
+        return number
 
 
 def _line(row: object) -> str:

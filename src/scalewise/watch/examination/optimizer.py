@@ -1,22 +1,24 @@
-"""Notes every step of an optimizer, and what became of the gradients between backward and the step."""
+"""Notes every step of an optimizer, what became of the gradients before it, and steps of the schedule of its rate."""
 
-import functools
 from typing import Any
 
+import torch
 from torch.amp.grad_scaler import GradScaler
-from torch.optim.optimizer import (
-    Optimizer,
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
+from torch.optim import lr_scheduler
+from torch.optim.optimizer import Optimizer
 
 from scalewise.records.examination import OptimizerRow
+from scalewise.watch.call_arguments import Argument, receiver
 from scalewise.watch.examination.loop import Loop, loop_of
-from scalewise.watch.examination.notebook import Notebook
+from scalewise.watch.examination.notebook import Notebook, ObjectNumbers
 from scalewise.watch.examination.probes import parameters_of
+from scalewise.watch.examination.tensors import number
+from scalewise.watch.seams import Given, Looks, Outermost, caller, seam, step_hooks
 from scalewise.watch.stamp import now_ns
 
 COUNTED_WINDOWS = 64  # in which all gradients are counted at every step, and then once in so many
+_Scheduler: Any = lr_scheduler.LRScheduler
+_STEPPED = Argument(GradScaler.step, "optimizer")
 _Measured = tuple[float | None, float | None, float | None]  # ratio, norm that backward left, norm that is applied
 
 
@@ -24,31 +26,22 @@ def install(notebook: Notebook) -> None:
     """Uses torch's own hooks, which run after the watcher's; a step inside another optimizer's is part of that step."""
     steps = _Steps(loop_of(notebook))
 
-    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if notebook.on:
-            try:
-                steps.begin(optimizer, args, kwargs)
-            except Exception as error:
-                notebook.broke("optimizer", error)
+    def made(args: tuple[Any, ...], kwargs: Given, result: None) -> None:
+        # So that the first backward pass has a parameter to look at.
+        steps.loop.optimizer(receiver(args, kwargs))
 
-    def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if notebook.on:
-            try:
-                steps.end(optimizer)
-            except Exception as error:
-                notebook.broke("optimizer", error)
-
-    register_optimizer_step_pre_hook(before)
-    register_optimizer_step_post_hook(after)
-    _see_made(notebook)
-    _see_scaled_steps(notebook, steps)
+    step_hooks.before(notebook, steps.begin)
+    step_hooks.after(notebook, steps.end)
+    seam(Optimizer, "__init__").after(notebook, made)
+    seam(GradScaler, "step").during(notebook, steps.scaled)
+    _see_schedules(steps.loop)
 
 
 class _Steps:
     """The steps under way, and what was known when they began."""
 
     def __init__(self, loop: Loop) -> None:
-        self._loop = loop
+        self.loop = loop
         self._under_way: list[Optimizer] = []
         self._described: set[int] = set()
         self.done = 0
@@ -60,7 +53,7 @@ class _Steps:
 
     def begin(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         """Takes notes before the optimizer uses its gradients."""
-        if self._loop.recorder.optimizer_depth - self._loop.scaling <= 1:
+        if self.loop.recorder.optimizer_depth - self.loop.scaling <= 1:
             self._under_way.clear()  # a step that raised never called the hook after it
         self._under_way.append(optimizer)
         if len(self._under_way) == 1:
@@ -71,12 +64,12 @@ class _Steps:
 
     def _count(self, optimizer: Optimizer) -> tuple[int, int]:
         """The counts of an optimizer's gradients; later taken only now and then, as there may be thousands."""
-        number, windows = self._loop.optimizer(optimizer), self._loop.windows
+        number, windows = self.loop.optimizer(optimizer), self.loop.windows
         if windows < COUNTED_WINDOWS or windows % COUNTED_WINDOWS == 0 or number not in self._counted:
             self._counted[number] = gradient_counts(optimizer)
         return self._counted[number]
 
-    def end(self, optimizer: Optimizer) -> None:
+    def end(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         """Notes the step after the parameters are updated."""
         if optimizer not in self._under_way or self._under_way.pop() is not optimizer or self._under_way:
             return
@@ -86,9 +79,26 @@ class _Steps:
         self.done += 1
         self.note(optimizer, lasted_ns, skipped=False, measured=self._measured)
 
+    def scaled(self, args: tuple[Any, ...], kwargs: Given) -> Looks:
+        """Notes skipped steps: a scaler that finds a gradient that is not finite never calls its optimizer."""
+        scaler, loop = receiver(args, kwargs), self.loop
+        if not scaler._enabled:
+            return
+        loop.on_scaler(scaler, "step")
+        done = self.done
+        loop.scaling += 1
+        began_ns = now_ns()
+        try:
+            yield
+            if self.done == done:
+                optimizer = _STEPPED.of(args, kwargs)
+                self.note(optimizer, now_ns() - began_ns, skipped=True, measured=(None, None, None))
+        finally:
+            loop.scaling -= 1
+
     def note(self, optimizer: Optimizer, lasted_ns: int, skipped: bool, measured: _Measured) -> None:
         """Notes a step that ran, or that a scaler skipped."""
-        loop = self._loop
+        loop = self.loop
         number = loop.optimizer(optimizer)
         have, could = gradient_counts(optimizer) if skipped else self._gradients
         ratio, left, norm = measured
@@ -103,7 +113,7 @@ class _Steps:
 
     def _measure(self, optimizer: Optimizer) -> _Measured:
         """The ratio and norms of the gradient as it would be without clipping, in the first windows."""
-        loop = self._loop
+        loop = self.loop
         probe = loop.probes.of(loop.optimizer(optimizer)) if loop.early else None
         ratio, left, norm = probe.measure(loop.early) if probe is not None else (None, None, None)
         if probe is None or ratio is None or norm is None:
@@ -129,48 +139,40 @@ def gradient_counts(optimizer: Any) -> tuple[int, int]:
     return sum(one.grad is not None for one in parameters), sum(one.requires_grad for one in parameters)
 
 
-def _see_made(notebook: Notebook) -> None:
-    """Registers an optimizer when it is made, so that the first backward pass has a parameter to look at."""
-    original = Optimizer.__init__
-    loop = loop_of(notebook)
-
-    @functools.wraps(original)
-    def __init__(self: Optimizer, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        if notebook.on:
-            try:
-                loop.optimizer(self)
-            except Exception as error:
-                notebook.broke("optimizer", error)
-
-    Optimizer.__init__ = __init__  # type: ignore[method-assign]
+# ---- schedules of learning rates
 
 
-def _see_scaled_steps(notebook: Notebook, steps: _Steps) -> None:
-    """Notes skipped steps: a scaler that finds a gradient that is not finite never calls its optimizer."""
-    original = GradScaler.step
-    loop = loop_of(notebook)
+def _see_schedules(loop: Loop) -> None:
+    """Looks at `step` in every class of torch's that has its own; schedulers made of schedulers count once."""
+    numbers, outermost = ObjectNumbers(), Outermost()
 
-    @functools.wraps(original)
-    def step(self: GradScaler, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if not notebook.on or not self._enabled:
-            return original(self, optimizer, *args, **kwargs)
-        try:
-            loop.on_scaler(self, "step")
-        except Exception as error:
-            notebook.broke("scaler", error)
-        done = steps.done
-        loop.scaling += 1
-        began_ns = now_ns()
-        try:
-            result = original(self, optimizer, *args, **kwargs)
-            try:
-                if steps.done == done:
-                    steps.note(optimizer, now_ns() - began_ns, skipped=True, measured=(None, None, None))
-            except Exception as error:
-                notebook.broke("scaler", error)
-            return result
-        finally:
-            loop.scaling -= 1
+    def scheduler_step(args: tuple[Any, ...], kwargs: Given) -> Looks:
+        if _constructs():
+            return
+        yield
+        _note_rate(loop, numbers, receiver(args, kwargs))
 
-    GradScaler.step = step  # type: ignore[method-assign]
+    for kind in list(vars(lr_scheduler).values()):
+        if isinstance(kind, type) and issubclass(kind, _Scheduler) and "step" in vars(kind):
+            seam(kind, "step").during(loop.notebook, scheduler_step, outermost)
+
+
+def _constructs() -> bool:
+    """Returns whether a scheduler is being made: its constructor steps once, through this function."""
+    code = caller().f_code
+    return code.co_name in ("_initial_step", "__init__") and code.co_filename == lr_scheduler.__file__
+
+
+def _note_rate(loop: Loop, numbers: ObjectNumbers, scheduler: Any) -> None:
+    known = numbers.of(scheduler)
+    index = numbers.give(scheduler) if known is None else known
+    optimizer = scheduler.optimizer
+    loop.notebook.note("schedule", index, loop.optimizer(optimizer), _rate(optimizer))
+
+
+def _rate(optimizer: Any) -> float:
+    """The learning rate; not a number if it lies on a device, as reading it is not worth waiting for."""
+    rate = optimizer.param_groups[0]["lr"]
+    if isinstance(rate, torch.Tensor):
+        return number(rate) if rate.device.type == "cpu" else float("nan")
+    return float(rate)

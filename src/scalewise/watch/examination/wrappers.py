@@ -1,7 +1,12 @@
-"""Tracks the wrappers of a model (DDP, DataParallel, FSDP): which one a call went through, and if it synchronises."""
+"""Tracks the wrappers of a model (DDP, DataParallel, FSDP): which one a call went through, and if it synchronises.
 
+Of DDP it also notes the buckets, the parameters that no gradient reaches, and the buffers that really change.
+"""
+
+import atexit
 import contextlib
 import functools
+import sys
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -9,20 +14,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from scalewise.records.examination import WrapperRow
+from scalewise.records.examination import WrapperRow, WrapperUseRow
 from scalewise.records.notes import NOWHERE
-from scalewise.watch.examination.loop import Loop, loop_of
-from scalewise.watch.examination.notebook import Notebook
-from scalewise.watch.examination.numbers import ObjectNumbers
-from scalewise.watch.layout import averaging_ranks
+from scalewise.watch.call_arguments import receiver
+from scalewise.watch.examination.loop import Loop, loop_of, sampled
+from scalewise.watch.examination.notebook import Notebook, ObjectNumbers
+from scalewise.watch.examination.tensors import number, ordinary, quietly
+from scalewise.watch.seams import Given, Looks, seam
+from scalewise.watch.wrapper_kinds import inner_of, kind_of, kinds
 
-_OPTIONS = (
-    "find_unused_parameters",
-    "broadcast_buffers",
-    "static_graph",
-    "gradient_as_bucket_view",
-    "bucket_bytes_cap",
-)
+WINDOWS_LOOKED_AT = 48  # for parameters without gradient
+BUFFER_CHECKS = 12
 
 
 class Wrappers:
@@ -41,8 +43,8 @@ class Wrappers:
         if number is None:
             number = self._numbers.give(wrapper)
             self._made.append(weakref.ref(wrapper))
-            inner = getattr(wrapper, "module", None)
-            for module in inner.modules() if isinstance(inner, nn.Module) else ():
+            inner = inner_of(wrapper)
+            for module in inner.modules() if inner is not None else ():
                 self._inner.give(module, number)
             self._loop.notebook.row(_describe(number, wrapper, self._loop.notebook.places.here()))
         return number
@@ -51,24 +53,30 @@ class Wrappers:
         """Returns whether any wrapper was ever made."""
         return bool(self._made)
 
-    def synchronised(self) -> list[tuple[int, Any]]:
-        """The DDP wrappers that still exist, with their numbers."""
+    def reduced(self) -> list[tuple[int, Any]]:
+        """The wrappers with a reducer that still exist, with their numbers: all their ranks hold all parameters."""
         found = ((index, held()) for index, held in enumerate(self._made))
-        return [(index, one) for index, one in found if hasattr(one, "require_backward_grad_sync")]
+        return [(index, one) for index, one in found if (kind := kind_of(one)) and kind.exchange == "reducer"]
 
     def called(self, module: nn.Module) -> tuple[int, bool]:
-        """The wrapper that a module called from outside is, and whether it will synchronise."""
+        """The wrapper that a module called from outside is, and whether it will synchronise.
+
+        A wrapper with a reducer is noted when its own forward pass is called, maybe from inside another module.
+        """
         module = getattr(module, "_orig_mod", module)
-        kind: Any = type(module)
-        if issubclass(kind, nn.DataParallel):
-            return self.index_of(module), True
-        shard = module if _shards(kind) else self._shard_in(module)
-        return (NOWHERE, False) if shard is None else (self.index_of(shard), _fsdp_synchronises(shard))
+        found, kind = module, kind_of(module)
+        if kind is None or kind.exchange == "reducer":
+            shard = self._shard_in(module)
+            if shard is None:
+                return NOWHERE, False
+            found, kind = shard, kind_of(shard)
+        return self.index_of(found), kind is None or kind.synchronises(found)
 
     def _shard_in(self, module: nn.Module) -> nn.Module | None:
-        """The first FSDP module inside a module that is not FSDP itself: layers may be sharded one by one."""
+        """The first sharded module inside one that is not sharded itself: layers may be sharded one by one."""
         if module not in self._sharded_in:
-            found = next((one for one in module.modules() if _is_sharded(one)), None)
+            sharded = (one for one in module.modules() if (kind := kind_of(one)) and kind.exchange == "shards")
+            found = next(sharded, None)
             self._sharded_in[module] = None if found is None else weakref.ref(found)
         held = self._sharded_in[module]
         return None if held is None else held()
@@ -88,138 +96,78 @@ def wrappers_of(notebook: Notebook) -> Wrappers:
 
 
 def install(notebook: Notebook) -> None:
-    """Wraps construction, forward and no_sync of DDP, and construction of DataParallel; FSDP is found when called."""
+    """Looks at the construction of wrappers, and at forward and no_sync of DDP; FSDP is found when it is called."""
     wrappers = wrappers_of(notebook)
-    _see_made(notebook, wrappers, nn.DataParallel)
-    if torch.distributed.is_available():
-        from torch.nn.parallel import DistributedDataParallel
 
-        _see_made(notebook, wrappers, DistributedDataParallel)
-        _see_called(notebook, wrappers, DistributedDataParallel)
-        _see_no_sync(notebook, wrappers, DistributedDataParallel)
+    def made(args: tuple[Any, ...], kwargs: Given, result: None) -> None:
+        wrappers.index_of(receiver(args, kwargs))
 
-
-def _see_made(notebook: Notebook, wrappers: Wrappers, kind: Any) -> None:
-    original = kind.__init__
-
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        if notebook.on:
-            try:
-                wrappers.index_of(self)
-            except Exception as error:
-                notebook.broke(kind.__name__, error)
-
-    kind.__init__ = __init__
+    for kind in kinds():
+        owner, _, name = kind.made.rpartition(".")
+        for wrapper_class in [getattr(sys.modules[owner], name, None)] if owner else []:
+            if wrapper_class is None:
+                continue  # a torch that was built without distributed
+            seam(wrapper_class, "__init__").after(notebook, made)
+            if kind.exchange == "reducer":
+                _see_called(notebook, wrappers, wrapper_class)
+                _see_no_sync(notebook, wrappers, wrapper_class)
 
 
 def _see_called(notebook: Notebook, wrappers: Wrappers, kind: Any) -> None:
     """Notes the wrapper for the outermost call: DDP may be called itself or from inside a module of the user's."""
-    original = kind.forward
     loop = loop_of(notebook)
+    uses = _Uses(loop)
 
-    @functools.wraps(original)
-    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not notebook.on:
-            return original(self, *args, **kwargs)
-        try:
-            loop.wrapper, loop.sync = wrappers.index_of(self), bool(self.require_backward_grad_sync)
-        except Exception as error:
-            notebook.broke(kind.__name__, error)
+    def forward(args: tuple[Any, ...], kwargs: Given) -> Looks:
+        wrapper = receiver(args, kwargs)
+        index = wrappers.index_of(wrapper)
+        use = uses.of(index, wrapper)
+        loop.wrapper, loop.sync = index, bool(wrapper.require_backward_grad_sync)
         loop.in_wrapper += 1
         try:
-            return original(self, *args, **kwargs)
+            yield
         finally:
             loop.in_wrapper -= 1
+        if use is not None:
+            use.after_forward(wrapper)
 
-    kind.forward = forward
+    seam(kind, "forward").during(notebook, forward)
 
 
 def _see_no_sync(notebook: Notebook, wrappers: Wrappers, kind: Any) -> None:
-    original = kind.no_sync
-
     @contextlib.contextmanager
-    @functools.wraps(original)
-    def no_sync(self: Any) -> Iterator[None]:
+    def noted(call: Any, wrapper: Any) -> Iterator[None]:
         if notebook.on:
             try:
-                notebook.note("no_sync", wrappers.index_of(self))
+                notebook.note("no_sync", wrappers.index_of(wrapper))
             except Exception as error:
                 notebook.broke("no_sync", error)
-        with original(self):
+        with call(wrapper):
             yield
 
-    kind.no_sync = no_sync
+    def no_sync(call: Any, self: Any) -> Any:
+        return noted(call, self)
 
-
-def _fsdp_synchronises(module: Any) -> bool:
-    """Returns whether FSDP will synchronise, from the flag its version keeps; True, as by default, if there is none."""
-    if hasattr(module, "_get_fsdp_state"):
-        group = getattr(module._get_fsdp_state(), "_fsdp_param_group", None)
-        return bool(getattr(group, "reduce_grads", True))
-    return bool(getattr(module, "_sync_gradients", True))
+    seam(kind, "no_sync").around(no_sync)
 
 
 def _describe(index: int, wrapper: nn.Module, place: int) -> WrapperRow:
+    kind = kind_of(wrapper)
     parameters = [getattr(one, "_local_tensor", one) for one in wrapper.parameters()]
     device = parameters[0].device if parameters else torch.device("cpu")
     batch_norms = (m for m in wrapper.modules() if isinstance(m, nn.modules.batchnorm._NormBase))
     return WrapperRow(
         index=index,
-        wrapper=_name(wrapper),
+        wrapper=type(wrapper).__name__ if kind is None else kind.name,
         place=place,
         device=str(device),
         gpu=_identity(device),
         parameter_bytes=_bytes(parameters),
         buffer_bytes=_bytes(list(wrapper.buffers())),
         batch_norms=sum(bool(one.track_running_stats) for one in batch_norms),
-        ranks=_ranks(wrapper),
-        options=_options(wrapper),
+        ranks=() if kind is None else kind.ranks(wrapper),
+        options={} if kind is None else kind.options_of(wrapper),
     )
-
-
-def _name(wrapper: nn.Module) -> str:
-    """The kind of a wrapper: a user's class that derives from DDP is a DDP, and all kinds of FSDP are one."""
-    made: Any = type(wrapper)
-    if _shards(made):
-        return "FSDP"
-    kinds = (kind.__name__ for kind in type(wrapper).__mro__ if kind.__module__.startswith("torch."))
-    return next(kinds, type(wrapper).__name__)
-
-
-def _is_sharded(module: nn.Module) -> bool:
-    kind: Any = type(module)
-    return _shards(kind)
-
-
-@functools.cache
-def _shards(kind: type) -> bool:
-    return any(base.__name__ in ("FSDPModule", "FullyShardedDataParallel") for base in kind.__mro__)
-
-
-def _options(wrapper: Any) -> dict[str, str | int | float | bool]:
-    """The options of a wrapper, as the wrapper keeps them."""
-    found = {name: getattr(wrapper, name, None) for name in _OPTIONS}
-    options: dict[str, str | int | float | bool] = {
-        name: value for name, value in found.items() if isinstance(value, (bool, int, float, str))
-    }
-    if not options.get("find_unused_parameters", True) and getattr(wrapper, "_delay_all_reduce_params", None):
-        options["delay_all_reduce"] = True
-    if isinstance(wrapper, nn.DataParallel):
-        options["devices"] = len(wrapper.device_ids)
-    return options
-
-
-def _ranks(wrapper: Any) -> tuple[int, ...]:
-    if hasattr(wrapper, "_get_fsdp_state"):
-        # The outermost module has no parameters of its own if all are sharded inside it.
-        states = (one._get_fsdp_state() for one in wrapper.modules() if hasattr(one, "_get_fsdp_state"))
-        return next(filter(None, map(averaging_ranks, states)), ())
-    group = getattr(wrapper, "process_group", None)
-    if group is None or not torch.distributed.is_initialized():
-        return ()
-    return tuple(torch.distributed.get_process_group_ranks(group))
 
 
 def _identity(device: torch.device) -> str:
@@ -231,3 +179,108 @@ def _identity(device: torch.device) -> str:
 
 def _bytes(tensors: list[torch.Tensor]) -> int:
     return sum(one.numel() * one.element_size() for one in tensors)
+
+
+# ---- how a DDP is used
+
+
+class _Uses:
+    """The uses of all wrappers, told of each step and of the end."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._of: dict[int, _Use] = {}
+        loop.after_step.append(self._after_step)
+        loop.unreached = lambda: {name for use in self._of.values() for name in use.unreached()}
+        atexit.register(self._at_end)
+
+    def of(self, index: int, wrapper: Any) -> "_Use | None":
+        """The use of a wrapper that has been called to train; None before that."""
+        if index not in self._of and _trains(wrapper):
+            self._of[index] = _Use(self._loop, index, wrapper)
+        return self._of.get(index)
+
+    def _after_step(self, step: int) -> None:
+        for use in self._of.values():
+            use.after_step(step)
+
+    def _at_end(self) -> None:
+        for use in self._of.values() if self._loop.notebook.on else ():
+            use.tell(self._loop.windows)
+
+
+def _trains(module: Any) -> bool:
+    return bool(module.training and torch.is_grad_enabled() and not torch.is_inference_mode_enabled())
+
+
+class _Use:
+    """The facts seen about one wrapper's use."""
+
+    def __init__(self, loop: Loop, index: int, ddp: Any) -> None:
+        self._loop, self._index = loop, index
+        self._ddp = weakref.ref(ddp)
+        self._names = [name for name, one in ddp.module.named_parameters() if one.requires_grad]
+        self._reached: set[str] = set()
+        self._without: dict[str, int] = {}
+        self._windows = 0
+        self._buckets: tuple[int, ...] = ()
+        self._buffers: list[float] | None = None
+        self._changed = self._checks = 0
+        self._handles: list[Any] = []
+        for name, one in ddp.module.named_parameters():
+            if one.requires_grad and ordinary(one):
+                self._listen(name, one)
+
+    def _listen(self, name: str, parameter: torch.Tensor) -> None:
+        """Listens at the node that adds to a gradient: DDP's own averaging fills gradients that this rank lacks."""
+        with torch.enable_grad():
+            made_by: Any = parameter.view_as(parameter).grad_fn
+        reached = self._reached
+        self._handles.append(made_by.next_functions[0][0].register_prehook(lambda gradients: reached.add(name)))
+
+    def unreached(self) -> list[str]:
+        """The parameters that no gradient has reached since the last step, if any was reached."""
+        return [name for name in self._names if name not in self._reached] if self._reached else []
+
+    def after_forward(self, ddp: Any) -> None:
+        """Compares the buffers with their values after the last forward pass that was looked at."""
+        if not _trains(ddp) or torch._C._get_tracing_state() is not None:
+            return
+        if self._checks >= BUFFER_CHECKS and not (sampled(self._loop.windows) and not self._on_device(ddp)):
+            return
+        with quietly():
+            buffers = [one for one in ddp.module.buffers() if ordinary(one) and one.device.type != "meta"]
+            now = [number(one.sum(dtype=torch.float64)) for one in buffers if not one.is_complex()]
+        if self._buffers is not None:
+            self._checks += 1
+            self._changed += now != self._buffers
+        self._buffers = now
+
+    def _on_device(self, ddp: Any) -> bool:
+        return any(one.device.type != "cpu" for one in ddp.module.buffers())
+
+    def after_step(self, step: int) -> None:
+        """Counts the parameters without gradient; a step without a backward pass through this wrapper shows nothing."""
+        if self._handles and self._reached:
+            self._windows += 1
+            for name in self.unreached():
+                self._without[name] = self._without.get(name, 0) + 1
+            self._reached.clear()
+            if self._windows >= WINDOWS_LOOKED_AT:
+                for handle in self._handles:
+                    handle.remove()
+                self._handles.clear()
+        if sampled(step):
+            self.tell(step)
+
+    def tell(self, step: int) -> None:
+        """Writes what is known so far."""
+        ddp = self._ddp()
+        if ddp is not None:
+            said = ddp._get_ddp_logging_data()
+            sizes = said.get("rebuilt_bucket_sizes") or said.get("bucket_sizes") or ""
+            self._buckets = tuple(int(part) for part in str(sizes).replace(",", " ").split())
+        row = WrapperUseRow(
+            self._index, step, self._buckets, dict(self._without), self._windows, self._changed, self._checks
+        )
+        self._loop.notebook.row(row)

@@ -23,6 +23,7 @@ from scalewise.records.pulse import STAMP
 from scalewise.records.rows import RootRow
 from scalewise.watch.call_arguments import receiver
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.wrapper_kinds import inner_of
 
 # A module's standing: nothing in it can learn; it could learn but no optimizer holds it; it is trained.
 FIXED, DOUBTFUL, TRAINED = range(3)
@@ -222,12 +223,8 @@ def _name(module: nn.Module) -> str:
     """The name of a model's class, inside the wrappers that torch puts around it."""
     for _ in range(3):
         inner = getattr(module, "_orig_mod", None)
-        if inner is None and type(module).__name__ in (
-            "DistributedDataParallel",
-            "DataParallel",
-            "FullyShardedDataParallel",
-        ):
-            inner = module.module
+        if inner is None:
+            inner = inner_of(module)
         if not isinstance(inner, nn.Module):
             break
         module = inner

@@ -68,7 +68,7 @@ class DeviceUse:
                 self._guarded(self._ended)
 
         recorder.open_step, recorder.optimizer_end = opened, ended
-        when_the_script_profiles(lambda: self._guarded(self._step_aside))
+        when_the_script_profiles(recorder, lambda: self._guarded(self._step_aside))
 
     # ---- what the inspector tells
 

@@ -1,7 +1,6 @@
 """Tells each concern of an inspection what the script does, and writes its findings between two steps."""
 
 import atexit
-import functools
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -11,7 +10,7 @@ import torch
 from torch import nn
 from torch.amp.grad_scaler import GradScaler, OptState
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.optim.optimizer import Optimizer
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from scalewise.records.folder import RunFolder
@@ -22,9 +21,12 @@ from scalewise.watch.inspection.gradients import gradient_row
 from scalewise.watch.inspection.layer_times import LayerTimes, now_ns
 from scalewise.watch.inspection.tensor_places import in_main_thread
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import Given, Looks, Outermost, seam, step_hooks
 
 LOOK_STEPS = range(3)  # memory and transfers: every operation is looked at
 TIMED_STEPS = range(1, 5)  # the last two of them without the close look, which takes time of its own
+
+_STEPPED = Argument(GradScaler.step, "optimizer")
 
 
 class Abstained(Exception):
@@ -48,7 +50,7 @@ class Inspector:
         self._troubles: deque[tuple[str, Exception]] = deque()
         self._noted: set[str] = set()
         self._depth = _Depth()
-        self._backward_depth = 0
+        self._in_backward = False
         self._optimizers: dict[int, Optimizer] = {}
         self._look = CloseLook(self, self.broke)
         self._use = DeviceUse(recorder, folder)
@@ -63,14 +65,20 @@ class Inspector:
             register_module_forward_pre_hook(lambda module, inputs: before(module)),
             register_module_forward_hook(after),
         ]
-        register_optimizer_step_pre_hook(self._guarded(self._before_optimizer))
-        register_optimizer_step_post_hook(self._guarded(self._after_optimizer))
-        self._wrap_backward()
-        self._wrap_scaler()
-        self._wrap_compile()
-        self._look.saved.step_aside_for_transforms()
+        step_hooks.before(self, self._before_optimizer)
+        step_hooks.after(self, self._after_optimizer)
+        seam(torch.autograd, "backward").during(self, self._backward, Outermost())
+        seam(GradScaler, "step").during(self, self._scaler_step)
+        # Nothing may be looked at when something is compiled, as hooks and modes would change it; gradients still are.
+        seam(torch, "compile").before(self, self._before_compile)
+        self._look.saved.step_aside_for_transforms(self)
         self._use.install()
         atexit.register(self._guarded(self._finish))
+
+    @property
+    def on(self) -> bool:
+        """Returns whether this process is watched."""
+        return self._recorder.on
 
     def broke(self, where: str, error: Exception) -> None:
         """Keeps an error until the main thread writes rows, between two steps; each part breaks only once."""
@@ -82,7 +90,7 @@ class Inspector:
 
     def _before_module(self, module: nn.Module) -> None:
         outermost, self._depth.modules = not self._depth.modules, self._depth.modules + 1
-        if not torch.is_grad_enabled() or self._backward_depth:
+        if not torch.is_grad_enabled() or self._in_backward:
             return
         if in_main_thread():
             if outermost and self._recorder.open and module.training:
@@ -97,28 +105,19 @@ class Inspector:
 
     def _after_module(self, module: nn.Module, inputs: Any, output: Any) -> None:
         self._depth.modules = max(0, self._depth.modules - 1)
-        if torch.is_grad_enabled() and not self._backward_depth:
+        if torch.is_grad_enabled() and not self._in_backward:
             self._quietly("timeline", lambda timeline: timeline.after(module, inputs, output))
         if not self._depth.modules and not in_main_thread():
             self._look.leave_thread()
 
-    def _wrap_backward(self) -> None:
-        autograd: Any = torch.autograd
-        original = autograd.backward
-
-        @functools.wraps(original)
-        def backward(*args: Any, **kwargs: Any) -> Any:
-            self._backward_depth += 1
-            if self._backward_depth == 1:
-                self._guarded(self._before_backward)()
-            try:
-                return original(*args, **kwargs)
-            finally:
-                self._backward_depth -= 1
-                if not self._backward_depth:
-                    self._guarded(self._after_backward)()
-
-        autograd.backward = backward
+    def _backward(self, args: tuple[Any, ...], kwargs: Given) -> Looks:
+        self._in_backward = True
+        try:
+            self._before_backward()
+            yield
+        finally:
+            self._in_backward = False
+            self._after_backward()
 
     def _before_backward(self) -> None:
         self._look.begin_backward()
@@ -148,20 +147,12 @@ class Inspector:
         self._look.end_optimizer(list(self._optimizers.values()))
         self.phase = "own"
 
-    def _wrap_scaler(self) -> None:
-        scalers: Any = GradScaler
-        original = scalers.step
-        stepped = Argument(original, "optimizer")
-
-        @functools.wraps(original)
-        def step(*args: Any, **kwargs: Any) -> Any:
-            self._guarded(self._before_scaler)(receiver(args, kwargs), stepped.of(args, kwargs))
-            try:
-                return original(*args, **kwargs)
-            finally:
-                self._scaling = False
-
-        scalers.step = step
+    def _scaler_step(self, args: tuple[Any, ...], kwargs: Given) -> Looks:
+        try:
+            self._before_scaler(receiver(args, kwargs), _STEPPED.of(args, kwargs))
+            yield
+        finally:
+            self._scaling = False
 
     def _before_scaler(self, scaler: GradScaler, optimizer: Optimizer) -> None:
         """Looks at the gradients here, as a step that the scaler will skip never reaches the optimizer."""
@@ -173,16 +164,8 @@ class Inspector:
         self._show_gradients(optimizer, scaler.get_scale() if scaled else 1.0)
         self._scaling = True
 
-    def _wrap_compile(self) -> None:
-        """Stops looking when something is compiled, as hooks and modes would change it; gradients are still read."""
-        original = torch.compile
-
-        @functools.wraps(original)
-        def compile(*args: Any, **kwargs: Any) -> Any:
-            self._guarded(self._stop_looking)("torch.compile is at work, and looking closely would change its graphs")
-            return original(*args, **kwargs)
-
-        torch.compile = compile
+    def _before_compile(self, args: tuple[Any, ...], kwargs: Given) -> None:
+        self._stop_looking("torch.compile is at work, and looking closely would change its graphs")
 
     # ---- the life of an inspected step
 

@@ -1,6 +1,5 @@
 """Counts what autograd keeps for backward, by hooks that return what they are given."""
 
-import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +8,7 @@ import torch
 
 from scalewise.watch.inspection.dispatch import Books
 from scalewise.watch.inspection.ledger import StorageEntry
+from scalewise.watch.seams import Given, Guard, seam
 
 _hooks: Any = torch._C._autograd
 
@@ -72,16 +72,13 @@ class SavedTensors:
         size = tensor.numel() * tensor.element_size() if entry.purpose == "data" else entry.size
         self._kept[entry.key, int(tensor.storage_offset()), tensor.numel()] = (entry, size)
 
-    def step_aside_for_transforms(self) -> None:
+    def step_aside_for_transforms(self, guard: Guard) -> None:
         """Takes our hooks off before torch.func works, which refuses while any such hook is on the stack."""
-        original = torch.autograd.graph.disable_saved_tensors_hooks
+        switch = seam(torch.autograd.graph, "disable_saved_tensors_hooks")
+        switch.before(guard, self._step_aside)
 
-        @functools.wraps(original)
-        def disable_saved_tensors_hooks(error_message: str) -> Any:
-            self.pop()
-            return original(error_message)
-
-        torch.autograd.graph.disable_saved_tensors_hooks = disable_saved_tensors_hooks
+    def _step_aside(self, args: tuple[Any, ...], kwargs: Given) -> None:
+        self.pop()
 
 
 def _unpack(tensor: torch.Tensor) -> torch.Tensor:

@@ -29,33 +29,19 @@ def install(devices: int = 0) -> None:
     global _installed
     import torch
 
-    from scalewise.watch.redirect import (
-        compiling,
-        data_parallel,
-        memory,
-        precision,
-        storing,
-        streams,
-        tensors,
-        wrappers,
-    )
     from scalewise.watch.redirect import devices as questions
-    from scalewise.watch.redirect.held import Held
+    from scalewise.watch.redirect import precision, streams, tensors, wrappers
     from scalewise.watch.redirect.redirected_calls import RedirectedCalls
-    from scalewise.watch.redirect.virtual_device import VirtualTensors
+    from scalewise.watch.redirect.virtual_device import Held, VirtualTensors
 
     real = "cuda:0" if devices and torch.cuda.is_available() else "cpu"
     calls, virtual = RedirectedCalls(), VirtualTensors(real, Held() if devices else None)
     count = devices or questions.gpu_count()
     questions.install(calls, virtual, count)
-    memory.install(calls, virtual)
-    storing.install(calls, virtual)
-    compiling.install(calls)
-    wrappers.install(calls, virtual)
-    data_parallel.install(calls, virtual, count)
+    wrappers.install(calls, virtual, count)
+    precision.install(calls, on_cpu=real == "cpu")
     if real == "cpu":
         streams.install(calls)
-        precision.install(calls)
     if real == "cpu" and torch.distributed.is_available():
         from scalewise.watch.redirect import groups
 

@@ -2,7 +2,6 @@
 
 import functools
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,32 +12,30 @@ from scalewise.records.collectives import DISTRIBUTED, functions_in
 from scalewise.watch.call_arguments import Argument
 from scalewise.watch.redirect.redirected_calls import RedirectedCalls, answer_outside
 from scalewise.watch.redirect.virtual_device import gpu_index
+from scalewise.watch.seams import seam, seams
 
 
 def install(calls: RedirectedCalls) -> None:
     """Changes only what would fail without a GPU."""
-    for name in ("init_process_group", "new_group", "new_subgroups", "new_subgroups_by_enumeration"):
-        _redirect_backend(calls, name)
+    makers = ("init_process_group", "new_group", "new_subgroups", "new_subgroups_by_enumeration")
+    averages = {one.name: one.averages for one in functions_in(DISTRIBUTED) if one.averages}
+    joined = seams(dist, (*makers, "barrier", *averages), within="torch.distributed")
+    for name in set(makers) & set(joined):
+        joined[name].around(_with_gloo(calls, name))
+    for name in set(averages) & set(joined):
+        joined[name].around(_average(calls, name, averages[name]))
+    joined["barrier"].around(_without(calls, "barrier", "device_ids"))
     asked = functools.partial(_backend_asked, calls, dist.get_backend)
     answer_outside(calls, dist, "get_backend", asked)
     answer_outside(calls, dist, "is_nccl_available", lambda: True)
-    _without(calls, dist, "barrier", "device_ids")
-    for one in functions_in(DISTRIBUTED):
-        if one.averages:
-            _redirect_average(calls, one.name, one.averages)
     _redirect_mesh(calls)
 
 
-def _redirect_backend(calls: RedirectedCalls, name: str) -> None:
-    original = getattr(dist, name, None)
-    if original is None:
-        return
+def _with_gloo(calls: RedirectedCalls, name: str) -> Any:
+    backend = Argument(getattr(dist, name), "backend")
+    options = [Argument(getattr(dist, name), option) for option in ("device_id", "pg_options")]
 
-    backend = Argument(original, "backend")
-    options = [Argument(original, option) for option in ("device_id", "pg_options")]
-
-    @functools.wraps(original)
-    def redirected(*args: Any, **kwargs: Any) -> Any:
+    def redirected(call: Any, /, *args: Any, **kwargs: Any) -> Any:
         if "nccl" in str(backend.of(args, kwargs) or ""):
             calls.ask("nccl")
             calls.redirect(f"torch.distributed.{name}")
@@ -47,9 +44,9 @@ def _redirect_backend(calls: RedirectedCalls, name: str) -> None:
             if option.of(args, kwargs) is not None:
                 calls.redirect(f"torch.distributed.{name}({option.name})")
                 args, kwargs = option.replaced(None, args, kwargs)
-        return original(*args, **kwargs)
+        return call(*args, **kwargs)
 
-    rebind(original, redirected)
+    return redirected
 
 
 def _backend_asked(calls: RedirectedCalls, original: Any, *args: Any, **kwargs: Any) -> str:
@@ -58,43 +55,36 @@ def _backend_asked(calls: RedirectedCalls, original: Any, *args: Any, **kwargs: 
     return "nccl" if found == "gloo" and "nccl" in calls.row().asked else found
 
 
-def _without(calls: RedirectedCalls, owner: Any, name: str, option: str) -> None:
-    """Wraps a function to drop an argument that only GPUs know."""
-    original = getattr(owner, name)
-    only_gpus = Argument(original, option)
+def _without(calls: RedirectedCalls, name: str, option: str) -> Any:
+    """Makes what drops an argument that only GPUs know."""
+    only_gpus = Argument(getattr(dist, name), option)
 
-    @functools.wraps(original)
-    def redirected(*args: Any, **kwargs: Any) -> Any:
+    def redirected(call: Any, /, *args: Any, **kwargs: Any) -> Any:
         if only_gpus.of(args, kwargs) is not None:
             calls.redirect(f"torch.distributed.{name}({option})")
             args, kwargs = only_gpus.replaced(None, args, kwargs)
-        return original(*args, **kwargs)
+        return call(*args, **kwargs)
 
-    rebind(original, redirected)
+    return redirected
 
 
-def _redirect_average(calls: RedirectedCalls, name: str, result: str) -> None:
-    """Wraps a collective to sum and then divide, as gloo has no average."""
-    original = getattr(dist, name, None)
-    if original is None:
-        return
+def _average(calls: RedirectedCalls, name: str, result: str) -> Any:
+    """Makes what makes a collective sum and then divide, as gloo has no average."""
+    op, group, output = (Argument(getattr(dist, name), argument) for argument in ("op", "group", result))
 
-    op, group, output = (Argument(original, argument) for argument in ("op", "group", result))
-
-    @functools.wraps(original)
-    def redirected(*args: Any, **kwargs: Any) -> Any:
+    def redirected(call: Any, /, *args: Any, **kwargs: Any) -> Any:
         operation = op.of(args, kwargs)
         if operation is None or operation != dist.ReduceOp.AVG:
-            return original(*args, **kwargs)
+            return call(*args, **kwargs)
         calls.redirect(f"torch.distributed.{name}(AVG)")
         args, kwargs = op.replaced(dist.ReduceOp.SUM, args, kwargs)
-        work = original(*args, **kwargs)
+        work = call(*args, **kwargs)
         divide = functools.partial(_divide, output.of(args, kwargs), dist.get_world_size(group.of(args, kwargs)))
         if work is None:
             divide()
         return None if work is None else Averaging(work, divide)
 
-    rebind(original, redirected)
+    return redirected
 
 
 def _divide(tensor: torch.Tensor, ranks: int) -> None:
@@ -124,9 +114,6 @@ class Averaging:
 def _redirect_mesh(calls: RedirectedCalls) -> None:
     from torch.distributed import device_mesh
 
-    original = device_mesh.init_device_mesh
-    make = device_mesh.DeviceMesh.__init__
-
     def on_cpu(device_type: Any) -> Any:
         if gpu_index(device_type, 0) is None:
             return device_type
@@ -135,22 +122,11 @@ def _redirect_mesh(calls: RedirectedCalls) -> None:
         calls.redirect("torch.distributed.device_mesh")
         return "cpu"
 
-    @functools.wraps(original)
-    def init_device_mesh(device_type: str, *args: Any, **kwargs: Any) -> Any:
-        return original(on_cpu(device_type), *args, **kwargs)
+    def mesh(call: Any, device_type: str, *args: Any, **kwargs: Any) -> Any:
+        return call(on_cpu(device_type), *args, **kwargs)
 
-    @functools.wraps(make)
-    def __init__(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
-        make(self, on_cpu(device_type), *args, **kwargs)
+    def __init__(call: Any, self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+        call(self, on_cpu(device_type), *args, **kwargs)
 
-    rebind(original, init_device_mesh)
-    device_mesh.DeviceMesh.__init__ = __init__  # type: ignore[method-assign]
-
-
-def rebind(original: Any, new: Any) -> None:
-    """Replaces a function wherever torch.distributed's own modules have bound it already."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("torch.distributed") and module is not None:
-            for key, value in list(vars(module).items()):
-                if value is original:
-                    setattr(module, key, new)
+    seam(device_mesh, "init_device_mesh", within="torch.distributed").around(mesh)
+    seam(device_mesh.DeviceMesh, "__init__").around(__init__)

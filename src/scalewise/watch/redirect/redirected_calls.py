@@ -3,7 +3,6 @@
 import atexit
 import functools
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable
 from types import CodeType
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 
 from scalewise.records.examination import DeviceUseRow
+from scalewise.watch.seams import caller, seams
 
 _INNER = tuple(name.rpartition("/")[0] + "/" for name in (torch.__file__, __file__.rpartition("/watch/")[0]))
 _DATA_PARALLEL = os.path.join("torch", "nn", "parallel", "data_parallel.py")
@@ -63,36 +63,30 @@ class RedirectedCalls:
 
 def stand_in(calls: RedirectedCalls, owner: Any, name: str, deed: Callable[..., Any], unseen: bool = False) -> None:
     """Replaces the function that `owner` has by this name, if it has one; its calls are counted."""
-    original = getattr(owner, name, None)
-    if original is None:
-        return
     call = f"{getattr(owner, '__name__', type(owner).__name__)}.{name}"
 
-    @functools.wraps(original)
     def standing_in(*args: Any, **kwargs: Any) -> Any:
         calls.redirect(call)
         if unseen:
             calls.miss(call)
         return deed(*args, **kwargs)
 
-    setattr(owner, name, standing_in)
+    for one in seams(owner, (name,)).values():
+        one.replace(standing_in)
 
 
 def answer_outside(calls: RedirectedCalls, owner: Any, name: str, answer: Callable[..., Any]) -> None:
     """Gives another answer to calls from outside torch; torch itself must know what is really there."""
-    original = getattr(owner, name, None)
-    if original is None:
-        return
-    call = f"{owner.__name__}.{name}"
+    called = f"{owner.__name__}.{name}"
 
-    @functools.wraps(original)
-    def answered(*args: Any, **kwargs: Any) -> Any:
-        if asked_inside(sys._getframe(1).f_code):
-            return original(*args, **kwargs)
-        calls.redirect(call)
+    def answered(call: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if asked_inside(caller().f_code):
+            return call(*args, **kwargs)
+        calls.redirect(called)
         return answer(*args, **kwargs)
 
-    setattr(owner, name, answered)
+    for one in seams(owner, (name,)).values():
+        one.around(answered)
 
 
 @functools.cache

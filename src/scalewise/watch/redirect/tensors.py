@@ -1,4 +1,7 @@
-"""Makes tensors meant for a GPU where they really lie, and copies them where a move would have copied."""
+"""Makes tensors meant for a GPU where they really lie, and copies them where a move would have copied.
+
+What is loaded for a GPU is loaded to where it really lies, and the script believes it on the GPU.
+"""
 
 import contextlib
 import functools
@@ -14,9 +17,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from scalewise.records.inspection import LOGICAL_PREFIX
 from scalewise.watch.redirect.redirected_calls import RedirectedCalls, asked_inside
 from scalewise.watch.redirect.virtual_device import VirtualTensors, gpu_index, is_host
+from scalewise.watch.seams import seam, seams
 
 _Tensor: Any = torch.Tensor
 _Call = Callable[..., Any]
+_MOST_DEEP = 6  # levels of dictionaries in a checkpoint
 _COPY = 4  # place of `copy` among the arguments of Tensor.to(device, dtype, non_blocking, copy)
 
 
@@ -26,8 +31,10 @@ def install(calls: RedirectedCalls, virtual: VirtualTensors) -> None:
     mode.__enter__()
     _keep_in_threads(mode)
     _keep_in_backward(mode, virtual)
-    _Tensor.record_stream = lambda self, stream: None  # as a torch function it would insist on a real stream
+    # As a torch function it would insist on a real stream.
+    seam(_Tensor, "record_stream").replace(lambda self, stream: None)
     _redirect_generator(calls, virtual)
+    _redirect_load(calls, virtual)
 
 
 class Redirection(TorchFunctionMode):
@@ -142,14 +149,13 @@ class Redirection(TorchFunctionMode):
 
 def _keep_in_threads(mode: Any) -> None:
     """Enters the mode in threads that the script starts as well, as a mode is only for its own thread."""
-    start: Any = getattr(threading.Thread, "_bootstrap_inner", None)
 
-    def _bootstrap_inner(self: threading.Thread) -> None:
+    def start(call: Any, self: threading.Thread) -> None:
         with mode:
-            start(self)
+            call(self)
 
-    if start is not None:
-        vars(threading)["Thread"]._bootstrap_inner = _bootstrap_inner
+    for one in seams(threading.Thread, ("_bootstrap_inner",)).values():
+        one.around(start)
 
 
 class Counting(TorchDispatchMode):
@@ -171,21 +177,19 @@ class Counting(TorchDispatchMode):
 
 def _keep_in_backward(mode: Any, virtual: VirtualTensors) -> None:
     """Keeps the mode on during backward, a torch function without modes that calls the script's own hooks."""
-    original = _Tensor.backward
-    run: Any = getattr(torch.autograd, "_engine_run_backward", None)
     counting: Any = Counting(virtual)
 
-    def run_backward(*args: Any, **kwargs: Any) -> Any:
+    def run_backward(call: Any, /, *args: Any, **kwargs: Any) -> Any:
         with contextlib.ExitStack() as modes:
             if mode not in _get_current_function_mode_stack():
                 modes.enter_context(mode)
             # Looking into a pass takes time, so it is done only for passes that may hold more than all before.
             if virtual.held is not None and virtual.held.is_larger_pass():
                 modes.enter_context(counting)
-            return run(*args, **kwargs)
+            return call(*args, **kwargs)
 
-    @functools.wraps(original)
     def backward(
+        call: Any,
         self: torch.Tensor,
         gradient: Any = None,
         retain_graph: Any = None,
@@ -193,12 +197,12 @@ def _keep_in_backward(mode: Any, virtual: VirtualTensors) -> None:
         inputs: Any = None,
     ) -> Any:
         if type(self) is not torch.Tensor:
-            return original(self, gradient, retain_graph, create_graph, inputs=inputs)
+            return call(self, gradient, retain_graph, create_graph, inputs=inputs)
         return torch.autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
-    _Tensor.backward = backward
-    if run is not None:
-        vars(torch.autograd)["_engine_run_backward"] = run_backward
+    seam(_Tensor, "backward").around(backward)
+    for one in seams(torch.autograd, ("_engine_run_backward",)).values():
+        one.around(run_backward)
 
 
 def _redirect_generator(calls: RedirectedCalls, virtual: VirtualTensors) -> None:
@@ -217,3 +221,39 @@ def _redirect_generator(calls: RedirectedCalls, virtual: VirtualTensors) -> None
 
     Generator.__module__, Generator.__qualname__ = "torch", "Generator"
     torch.Generator = Generator  # type: ignore[misc]
+
+
+def _redirect_load(calls: RedirectedCalls, virtual: VirtualTensors) -> None:
+    """Redirects `torch.load`, and the method by which a function as `map_location` moves a storage."""
+
+    def load(call: Any, f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        place = gpu_index(map_location, virtual.current)
+        if isinstance(map_location, dict):
+            # No checkpoint saved under redirection names a GPU, but a cluster's does.
+            map_location = dict.fromkeys(map_location, virtual.real)
+        elif place is not None:
+            map_location = virtual.real
+        else:
+            return call(f, _from_gpus_to_cpu if map_location is None else map_location, *args, **kwargs)
+        calls.redirect("torch.load")
+        loaded = call(f, map_location, *args, **kwargs)
+        if place is not None:
+            calls.ask(f"cuda:{place}")
+            _put_all(loaded, place, virtual, _MOST_DEEP)
+        return loaded
+
+    seam(torch, "load").around(load)
+    if virtual.real == "cpu":
+        seam(torch.UntypedStorage, "cuda").replace(lambda self, *args, **kwargs: self)
+
+
+def _from_gpus_to_cpu(storage: Any, location: str) -> Any:
+    return storage if location.startswith("cuda") else None
+
+
+def _put_all(value: Any, place: int, virtual: VirtualTensors, deep: int) -> None:
+    if isinstance(value, torch.Tensor):
+        virtual.put(value, place)
+    elif deep and isinstance(value, (dict, list, tuple)):
+        for one in value.values() if isinstance(value, dict) else value:
+            _put_all(one, place, virtual, deep - 1)

@@ -6,7 +6,7 @@ run, and the report says so if a script looks at them.
 
 from scalewise.records.spec import Rehearsed
 from scalewise.watch.recorder import Recorder
-from scalewise.watch.rehearsal import group, object_lists, polling, remote_values, streams
+from scalewise.watch.rehearsal import group, remote_values, streams
 from scalewise.watch.rehearsal.fake_group import MessageSink
 from scalewise.watch.rehearsal.message_log import TapeRecorder
 
@@ -20,5 +20,4 @@ def install(recorder: Recorder, rehearsal: Rehearsed, local_rank: int) -> None:
     stage = MessageSink(tape, lanes, remote_values.ReadTracker(recorder))
     rank = rehearsal.rank + local_rank
     group.install(recorder, stage, rehearsal.world_size, rank)
-    object_lists.install(recorder, rank)
-    polling.install(recorder)
+    remote_values.notice_polling(recorder)

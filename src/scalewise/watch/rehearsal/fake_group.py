@@ -1,7 +1,8 @@
 """The group that stands for all ranks: every message of the rank, from Python or from C++, goes through it.
 
 It sends nothing. Messages go on tape, and what others would have sent is made of what is here, in time that does not
-count: a gathered tensor holds this rank's piece again and again, a received one zeros.
+count: a gathered tensor holds this rank's piece again and again, a received one zeros. The handle that a collective
+returns is done at once; waits of the script or torch for it are put on tape.
 """
 
 import functools
@@ -13,15 +14,148 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from scalewise.watch.rehearsal import values
-from scalewise.watch.rehearsal.handle import Handle
-from scalewise.watch.rehearsal.message_log import TapeRecorder
+from scalewise.watch.hooks.forward import first_tensor
+from scalewise.watch.rehearsal.message_log import NO_TICKET, TapeRecorder, Ticket
 from scalewise.watch.rehearsal.remote_values import ReadTracker
 from scalewise.watch.rehearsal.streams import Lanes
 
 Tensors = Sequence[torch.Tensor]
 _DEVICES = ("cpu", "cuda")
 _ProcessGroup: Any = dist.ProcessGroup  # its methods are overloaded more than ours are called
+
+# A statistic or a decision is made as if all ranks had the same; gradients are left alone, which is quicker.
+MOST_REDUCED = 4096
+
+
+class Handle(dist.Work):
+    """The handle of one message."""
+
+    def __init__(self, tape: TapeRecorder, lanes: Lanes, result: Any) -> None:
+        super().__init__()
+        self._tape, self._lanes, self._result = tape, lanes, result
+        self.ticket: Ticket = NO_TICKET
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Returns at once, but puts the wait on tape."""
+        self._lanes.wait(self.ticket)
+        return True
+
+    def synchronize(self) -> None:
+        """Waits, as `wait` does."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Returns True, always."""
+        return True
+
+    def is_success(self) -> bool:
+        """Returns True, always."""
+        return True
+
+    def exception(self) -> None:
+        """Returns None: a rehearsed message never fails."""
+
+    def result(self) -> Any:
+        """The tensors of the message."""
+        return self._result
+
+    def source_rank(self) -> int:
+        """The source of a message from any rank: the first rank, as there is no real one."""
+        return 0
+
+    _source_rank = source_rank
+
+    def get_future(self) -> "Arrival":
+        """A future, asked for by DDP's reducer and communication hooks: waited for when the backward pass ends."""
+        self._tape.wait_after_backward(self.ticket)
+        arrival = Arrival(self._tape, self._lanes, (self.ticket,), _devices(self._result))
+        arrival.set_result(self._result)
+        return arrival
+
+
+class Arrival(torch.futures.Future[Any]):
+    """A future that is already done, and that puts on tape who waits for it."""
+
+    def __init__(self, tape: TapeRecorder, lanes: Lanes, tickets: tuple[Ticket, ...], devices: list[Any]) -> None:
+        super().__init__(devices=devices)
+        self._tape, self._lanes, self._tickets, self._devices = tape, lanes, tickets, devices
+
+    def wait(self) -> Any:
+        """Returns at once, but puts the wait on tape."""
+        for ticket in self._tickets:
+            self._lanes.wait(ticket)
+        return super().wait()
+
+    def then(self, callback: Callable[[Any], Any]) -> "Arrival":
+        """Calls the callback now; what it waits for holds up only those who wait for its own result."""
+        plain: torch.futures.Future[Any] = torch.futures.Future(devices=self._devices)
+        plain.set_result(super().value())
+        with self._tape.beside() as waited:
+            try:
+                result, error = callback(plain), None
+            except Exception as raised:
+                result, error = None, raised
+        follower = Arrival(self._tape, self._lanes, (*self._tickets, *waited), self._devices)
+        if error is not None:
+            follower.set_exception(error)
+        elif isinstance(result, torch.futures.Future):
+            follower.set_result(result.value())
+        else:
+            follower.set_result(result)
+        return follower
+
+
+def _devices(result: Any) -> list[Any]:
+    tensor = first_tensor(result, depth=3)
+    with torch._C.DisableTorchFunction():  # where a tensor really is, whatever a redirected script is told
+        return [tensor.device] if tensor is not None and tensor.is_cuda else []
+
+
+# ---- what a message brings when nobody sends: numbers to go on with, none of them uninitialised
+
+
+def nothing() -> None:
+    """Leaves the tensor as it is."""
+
+
+def reduced(tensors: Sequence[torch.Tensor], opts: Any, ranks: int) -> None:
+    """Multiplies sums by the number of ranks; the mean, the largest and the smallest of equals need nothing."""
+    if getattr(opts, "reduceOp", None) == dist.ReduceOp.SUM:
+        for tensor in tensors:
+            if tensor.numel() <= MOST_REDUCED and not tensor.is_sparse and tensor.dtype != torch.bool:
+                tensor.detach().mul_(ranks)
+
+
+def copied(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Copies each source to its target if their sizes are equal, else writes zeros."""
+    for target, source in pairs:
+        if target.shape == source.shape:
+            target.detach().copy_(source)
+        else:
+            target.detach().zero_()
+
+
+def repeated(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], ranks: int) -> None:
+    """Repeats each input once per rank, in one copy however many ranks there are."""
+    for output, source in zip(outputs, inputs, strict=True):
+        piece = output.numel() // ranks  # may be nothing
+        output.detach().view(ranks, piece).copy_(source.reshape(1, piece).expand(ranks, piece))
+
+
+def own_piece(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], rank: int) -> None:
+    """Gives this rank's piece of each input."""
+    for output, source in zip(outputs, inputs, strict=True):
+        piece = output.numel()
+        output.detach().view(-1).copy_(source.reshape(-1).narrow(0, rank * piece, piece))
+
+
+def zeros(tensors: Sequence[torch.Tensor]) -> None:
+    """Writes zeros: memory that nobody wrote holds numbers that computing may be slow with."""
+    for tensor in tensors:
+        tensor.detach().zero_()
+
+
+# ---- messages
 
 
 class MessageSink:
@@ -40,7 +174,7 @@ class MessageSink:
             self._batch.append((kind, size_bytes, handle))
         else:
             handle.ticket = self.tape.issue(kind, size_bytes, ranks, nodes)
-        if arrive is not values.nothing:
+        if arrive is not nothing:
             try:
                 with self.tape.left_out(), torch.no_grad():
                     arrive()
@@ -92,7 +226,7 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
         return "rehearsed"
 
     def _message(
-        self, kind: str, whole: Tensors, result: Any, arrive: Callable[[], None] = values.nothing, heard: Tensors = ()
+        self, kind: str, whole: Tensors, result: Any, arrive: Callable[[], None] = nothing, heard: Tensors = ()
     ) -> Handle:
         size_bytes = sum(tensor.numel() * tensor.element_size() for tensor in whole)
         handle = self._stage.message(kind, size_bytes, self.size(), self._nodes, result, arrive)
@@ -105,9 +239,7 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
         tensors = list(tensors)
         if torch._C._len_torch_dispatch_stack():
             super().allreduce(tensors, opts)  # a mode that looks at every operation sees one, as in a real run
-        return self._message(
-            "all_reduce", tensors, tensors, lambda: values.reduced(tensors, opts, self.size()), tensors
-        )
+        return self._message("all_reduce", tensors, tensors, lambda: reduced(tensors, opts, self.size()), tensors)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Handle:
         """Reduces several tensors in one message."""
@@ -116,7 +248,7 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
     def reduce(self, tensors: Tensors, opts: Any = None) -> Handle:
         """Reduces as an all-reduce does, for one of the ranks."""
         tensors = list(tensors)
-        return self._message("reduce", tensors, tensors, lambda: values.reduced(tensors, opts, self.size()), tensors)
+        return self._message("reduce", tensors, tensors, lambda: reduced(tensors, opts, self.size()), tensors)
 
     def broadcast(self, tensors: Tensors, opts: Any = None) -> Handle:
         """Leaves the tensors as they are."""
@@ -128,13 +260,13 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
         """Gives this rank's piece for every rank."""
         pieces = [piece for pieces in outputs for piece in pieces]
         pairs = [(piece, source) for pieces, source in zip(outputs, inputs, strict=True) for piece in pieces]
-        return self._message("all_gather", pieces, outputs, lambda: values.copied(pairs), pieces)
+        return self._message("all_gather", pieces, outputs, lambda: copied(pairs), pieces)
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Handle:
         """Gathers several tensors in the same way: here the outer list is that of the ranks."""
         pieces = [piece for pieces in outputs for piece in pieces]
         pairs = [pair for pieces in outputs for pair in zip(pieces, inputs, strict=True)]
-        return self._message("all_gather", pieces, outputs, lambda: values.copied(pairs), pieces)
+        return self._message("all_gather", pieces, outputs, lambda: copied(pairs), pieces)
 
     def all_gather_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> Handle:
         """Gathers into one tensor."""
@@ -143,9 +275,7 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Handle:
         """Gathers into several tensors."""
         outputs, inputs = list(outputs), list(inputs)
-        return self._message(
-            "all_gather", outputs, outputs, lambda: values.repeated(outputs, inputs, self.size()), outputs
-        )
+        return self._message("all_gather", outputs, outputs, lambda: repeated(outputs, inputs, self.size()), outputs)
 
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
@@ -154,7 +284,7 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
         """Gives this rank's piece of its own tensors."""
         pairs = [(output, pieces[self.rank()]) for output, pieces in zip(outputs, inputs, strict=True)]
         whole = [piece for pieces in inputs for piece in pieces]
-        return self._message("reduce_scatter", whole, list(outputs), lambda: values.copied(pairs), outputs)
+        return self._message("reduce_scatter", whole, list(outputs), lambda: copied(pairs), outputs)
 
     def reduce_scatter_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> Handle:
         """Gives this rank's piece of one tensor."""
@@ -164,7 +294,7 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
         """Gives this rank's piece of several tensors."""
         outputs, inputs = list(outputs), list(inputs)
         return self._message(
-            "reduce_scatter", inputs, outputs, lambda: values.own_piece(outputs, inputs, self.rank()), outputs
+            "reduce_scatter", inputs, outputs, lambda: own_piece(outputs, inputs, self.rank()), outputs
         )
 
     _reduce_scatter_base = reduce_scatter_single
@@ -174,27 +304,27 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
         self, output: torch.Tensor, source: torch.Tensor, out_sizes: Any = None, in_sizes: Any = None, opts: Any = None
     ) -> Handle:
         """Gives the rank its own pieces back where they fit."""
-        return self._message("all_to_all", [source], output, lambda: values.copied([(output, source)]), [output])
+        return self._message("all_to_all", [source], output, lambda: copied([(output, source)]), [output])
 
     alltoall_base = all_to_all_single
 
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Handle:
         """Gives the rank its own pieces back where they fit."""
         pairs = list(zip(outputs, inputs, strict=True))
-        return self._message("all_to_all", list(inputs), list(outputs), lambda: values.copied(pairs), list(outputs))
+        return self._message("all_to_all", list(inputs), list(outputs), lambda: copied(pairs), list(outputs))
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Handle:
         """Gives this rank's piece for every rank, if it is the one that gathers."""
         pairs = [(piece, inputs[0]) for pieces in outputs for piece in pieces]
         whole = list(inputs) * self.size()
         heard = [piece for piece, _ in pairs]
-        return self._message("gather", whole, outputs, lambda: values.copied(pairs), heard)
+        return self._message("gather", whole, outputs, lambda: copied(pairs), heard)
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Handle:
         """Gives the rank its own piece if it is the one that scatters, otherwise zeros."""
         outputs = list(outputs)
         own = [pieces[self.rank()] for pieces in inputs]
-        arrive = (lambda: values.copied(list(zip(outputs, own, strict=True)))) if own else lambda: values.zeros(outputs)
+        arrive = (lambda: copied(list(zip(outputs, own, strict=True)))) if own else lambda: zeros(outputs)
         return self._message("scatter", outputs * self.size(), outputs, arrive, () if own else outputs)
 
     def barrier(self, opts: Any = None) -> Handle:
@@ -212,7 +342,7 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
     def recv(self, tensors: Tensors, source: int, tag: int = 0) -> Handle:
         """Gives zeros."""
         tensors = list(tensors)
-        return self._message("recv", tensors, tensors, lambda: values.zeros(tensors), tensors)
+        return self._message("recv", tensors, tensors, lambda: zeros(tensors), tensors)
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Handle:
         """Gives zeros."""

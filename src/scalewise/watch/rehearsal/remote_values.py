@@ -3,21 +3,27 @@
 A small result of a collective that the script itself called becomes a tensor that passes this mark on to whatever is
 computed from it, and reports when its value is taken to the host. There the script may go another way than in a real
 run; it may also just print it, which cannot be told apart from outside.
+
+A rank that asks again and again whether a file is there is noted, too: it waits for another rank, which does not exist.
 """
 
 import linecache
+import os
 import sys
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, ClassVar
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from scalewise.records.rehearsal import SteeredRow
+from scalewise.records.rehearsal import PolledRow, SteeredRow
 from scalewise.watch.examination.places import is_users_file
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import caller, seam, step_hooks
 
+LEAST_TIMES = 10
+LEAST_SECONDS = 1.0  # a script that looks for its files in several places is done with it by then
 MOST_ELEMENTS = 16  # larger ones are data or gradients
 _READS = {"item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__", "__format__", "__repr__"}
 _READS |= {"equal", "allclose", "__array__", "is_nonzero"}
@@ -81,7 +87,7 @@ class ReadTracker:
         self._told: set[tuple[str, int]] = set()
         self._small: list[torch.Tensor] = []  # parameters whose gradients could be taken for statistics
         RemoteTensor.tell = self._tell
-        register_optimizer_step_pre_hook(self._learn)
+        step_hooks.before(recorder, self._learn, first=True)
         self._learned: set[int] = set()
 
     def hear(self, kind: str, tensor: torch.Tensor) -> None:
@@ -130,3 +136,43 @@ def _asked_by_script() -> bool:
 
 _ON_THE_WAY = {"torch.distributed.distributed_c10d", "torch.distributed.c10d_logger", "torch.overrides"}
 _ON_THE_WAY |= {"contextlib", "functools"}
+
+
+# ---- waiting for files
+
+
+def notice_polling(recorder: Recorder) -> None:
+    """Looks at `os.stat`, which os.path.exists, pathlib and os.path.isfile all call."""
+    asked: dict[str, tuple[int, float]] = {}  # missing files: how often, and since when
+    told: set[str] = set()
+
+    def asks(call: Any, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return call(*args, **kwargs)
+        except FileNotFoundError:
+            path = str(args[0] if args else kwargs.get("path", ""))
+            times, since = asked.get(path, (0, time.monotonic()))
+            asked[path] = times + 1, since
+            if times >= LEAST_TIMES and time.monotonic() - since > LEAST_SECONDS and path not in told:
+                told.add(path)
+                _tell_of_polling(recorder, path)
+            raise
+
+    stat = os.stat
+    seam(os, "stat").around(asks)
+    for supporting in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks):
+        if stat in supporting:
+            supporting.add(os.stat)  # shutil looks there for what `os.stat` can do
+
+
+def _tell_of_polling(recorder: Recorder, path: str) -> None:
+    try:
+        frame = caller()
+        while frame.f_back is not None and not is_users_file(frame.f_code.co_filename):
+            if "importlib" in frame.f_code.co_filename:
+                return  # modules and packages are looked for in every place of sys.path, whether it exists or not
+            frame = frame.f_back
+        recorder.journal.row(PolledRow(path, frame.f_code.co_filename, frame.f_lineno))
+        recorder.journal.flush()
+    except Exception as error:
+        recorder.broke("noticing a wait for a file", error)

@@ -4,13 +4,13 @@ FSDP gathers in a stream of its own and lets the computing stream wait for an ev
 waited for goes with every event recorded in it, and is waited for where the computing stream waits for the event.
 """
 
-import functools
 import weakref
 from typing import Any
 
 import torch
 
 from scalewise.watch.rehearsal.message_log import TapeRecorder, Ticket
+from scalewise.watch.seams import seam
 
 
 class Lanes:
@@ -50,25 +50,23 @@ class Lanes:
         """Wraps events: every way for a stream to wait for another goes through them."""
         if not torch.cuda.is_available():
             return
-        event_class: Any = torch.cuda.Event
-        record, wait = event_class.record, event_class.wait
+        event: Any = torch.cuda.Event
+        self._tape.record_event = event.record
 
-        @functools.wraps(wait)
-        def watched_wait(event: Any, stream: Any = None) -> Any:
+        def wait(call: Any, event: Any, stream: Any = None) -> Any:
             address = self._address(stream)
             if address is not None:
                 self.waits_for(address, event)
-            return wait(event, stream)
+            return call(event, stream)
 
-        @functools.wraps(record)
-        def watched_record(event: Any, stream: Any = None) -> Any:
+        def record(call: Any, event: Any, stream: Any = None) -> Any:
             address = self._address(stream)
             if address is not None:
                 self.recorded(event, address)
-            return record(event, stream)
+            return call(event, stream)
 
-        event_class.wait, event_class.record = watched_wait, watched_record
-        self._tape.record_event = record
+        seam(event, "wait").around(wait)
+        seam(event, "record").around(record)
 
     def _address(self, stream: Any) -> int | None:
         """The address of a stream; None if no device's clock is in use, as streams do not matter then."""

@@ -1,6 +1,10 @@
-"""Writes sums of the parameters after steps 1, 2, 4, 8, ...: ranks that train one model together must agree on them."""
+"""Looks at what is there after steps 1, 2, 4, 8, ...: sums of the parameters, and losses that the script still holds.
+
+Ranks that train one model together must agree on the sums. A loss that is kept keeps the graph that it was made by.
+"""
 
 import atexit
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -8,21 +12,31 @@ import torch
 
 from scalewise.records.examination import ParameterSumsRow
 from scalewise.records.notes import NOWHERE
+from scalewise.watch.examination.backward import reduction_node
 from scalewise.watch.examination.loop import Loop, loop_of, sampled
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.probes import parameters_of
 from scalewise.watch.examination.tensors import ordinary, quietly
 from scalewise.watch.examination.wrappers import Wrappers, wrappers_of
-from scalewise.watch.probe_torch import world_size
+from scalewise.watch.probe_torch import heap_bytes, world_size
 
 MOST_PARAMETERS = 1000  # of one wrapper
+MOST_FOLLOWED = 20_000
+ALL_PASSES, ONE_IN = 64, 8  # losses of the first backward passes are all followed, then one in so many
+_KEY = "scalewise"
 
 
 def install(notebook: Notebook) -> None:
-    """Registers sums after sampled steps; on a device they are computed there and read when done, without waiting."""
-    sums = _Sums(loop_of(notebook), wrappers_of(notebook))
-    sums.loop.after_step.append(sums.look)
-    atexit.register(sums.at_end)
+    """Registers looks at what backward is called on, after each step, and at the end.
+
+    On a device, sums are computed there and read when done, without waiting.
+    """
+    loop = loop_of(notebook)
+    sums, kept = _Sums(loop, wrappers_of(notebook)), _Kept(loop)
+    loop.on_backward.append(kept.follow)
+    loop.after_step += [sums.look, kept.look]
+    for at_end in (sums.at_end, kept.at_end):
+        atexit.register(at_end)
 
 
 class _Sums:
@@ -56,7 +70,7 @@ class _Sums:
             groups = (parameters_of(optimizer) for _, optimizer in self.loop.optimizers())
             found = {f"{index}": one for index, one in enumerate(one for group in groups for one in group)}
             yield NOWHERE, found
-        for index, wrapper in self._wrappers.synchronised():
+        for index, wrapper in self._wrappers.reduced():
             ignored = getattr(wrapper, "parameters_to_ignore", ())
             yield index, {name: one for name, one in wrapper.module.named_parameters() if name not in ignored}
 
@@ -98,3 +112,53 @@ class _Sums:
             sums = {name: (numbers[at], numbers[at + len(names)]) for at, name in enumerate(names)}
             self.loop.notebook.row(ParameterSumsRow(step, wrapper, sums))
         self._waiting = late
+
+
+class _Sign:
+    """A marker that lives as long as the node of a graph that it was put into."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Kept:
+    """The weak references to every loss followed, and to the node that made it."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._losses: set[weakref.ref[torch.Tensor]] = set()
+        self._graphs: set[weakref.ref[_Sign]] = set()
+        self._passes = self._seen = self._most = 0
+
+    def follow(self, tensors: list[torch.Tensor]) -> None:
+        """Follows the losses of a backward pass; a node's own dictionary keeps the marker as long as the node."""
+        self._passes += 1
+        if self._passes > ALL_PASSES and self._passes % ONE_IN:
+            return
+        for tensor in tensors:
+            self._seen += 1
+            if tensor.grad_fn is not None and len(self._graphs) < MOST_FOLLOWED:
+                sign = reduction_node(tensor).metadata.setdefault(_KEY, _Sign())
+                self._graphs.add(weakref.ref(sign, self._graphs.discard))
+                self._losses.add(weakref.ref(tensor, self._losses.discard))
+
+    def look(self, step: int) -> None:
+        """Counts what is held after a step, and notes it after steps 1, 2, 4, ..."""
+        self._most = max(self._most, len(self._graphs))
+        if sampled(step):
+            self._note(step)
+
+    def at_end(self) -> None:
+        """Notes what happened since the last note; the script's own variables may be gone by now."""
+        if self._loop.notebook.on and self._most:
+            self._note(self._loop.windows)
+
+    def _note(self, step: int) -> None:
+        values = (step, len(self._losses), self._seen, self._most, _held_bytes())
+        self._loop.notebook.note("kept", *values, place=NOWHERE)
+        self._most = 0
+
+
+def _held_bytes() -> int | None:
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        return sum(torch.cuda.memory_allocated(device) for device in range(torch.cuda.device_count()))
+    return heap_bytes()

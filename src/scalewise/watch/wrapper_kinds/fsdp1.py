@@ -1,0 +1,10 @@
+"""Declares FullyShardedDataParallel, the first FSDP: a module around the model, which keeps flat shards."""
+
+from scalewise.watch.wrapper_kinds import WrapperKind
+
+KIND = WrapperKind(
+    name="FSDP",
+    classes=("torch.FullyShardedDataParallel",),
+    exchange="shards",
+    synchronises=lambda wrapper: bool(getattr(wrapper, "_sync_gradients", True)),
+)
