@@ -1,6 +1,7 @@
 """A call is wrapped once, and all who subscribe to it are asked in the declared order."""
 
 import inspect
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -288,3 +289,15 @@ def test_a_method_is_bound_as_before(guard) -> None:
 def test_a_file_outside_every_layer_cannot_subscribe(owner) -> None:
     with pytest.raises(ValueError, match="not in tuple"):
         Seam(owner.double).around(act_of("recorder", lambda call: call()))
+
+
+def test_nothing_but_seams_and_the_timed_hooks_wrap_a_call_of_torch() -> None:
+    watch = Path(module.__file__).parent
+    wraps = {
+        str(path.relative_to(watch))
+        for path in watch.rglob("*.py")
+        if "@functools.wraps(" in path.read_text(encoding="utf-8")
+    }
+    by_hand = {name for name in wraps if not name.startswith("hooks/")}
+    # Of Python's own functions that warn and move files, and of this watcher's own recorder.
+    assert by_hand == {"seams.py", "warned_lines.py", "moved_folders.py", "inspection/device_use.py"}

@@ -1,6 +1,8 @@
 """The list of what the watcher replaces in torch is true: torch is compared before and after it has come."""
 
+import functools
 import importlib
+import itertools
 import json
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from scalewise.records.spec import Change, Examined, Inspected, Rehearsed
 from scalewise.records.wrapped import CONCERNS, WRAPPED, left_out_with
 from scalewise.watch.examination import CONCERNS as EXAMINED
 from scalewise.watch.examination import OF_DISTRIBUTED
+from scalewise.watch.seams import ORDER
 
 REMEMBER = "import torch_state; torch_state.remember()"
 CHANGES: dict[str, dict[str, object]] = {
@@ -54,6 +57,12 @@ CHANGES: dict[str, dict[str, object]] = {
     "workers": {"count": 0},
     "remove_communication": {},
 }
+# Wrappers that are no seams: they lie around what ends or warns the process, clocks that are no functions of Python,
+# and classes and private parts of torch for which the stand-in for a GPU has others.
+BY_HAND = {
+    "crash", "warned_lines", "moved_folders", "examination/around_the_loop", "examination/clocks",
+    "redirect/devices", "redirect/streams", "redirect/tensors", "redirect/wrappers",
+}  # fmt: skip
 # In `emulation/`; in the recorder; in `parity/sources`.
 ELSEWHERE = {"emulate_link", "slow_rank", "sleep_before_backward", "given_of_all_ranks"}
 RUNS: dict[str, dict[str, object]] = {
@@ -75,12 +84,26 @@ RUNS: dict[str, dict[str, object]] = {
 }
 
 
-def changed(runner, **how) -> set[tuple[str, str]]:
-    """(file of the watcher, name in torch) for all that is not what it was."""
+def shown(runner, **how) -> dict[str, dict[str, list]]:
+    """What the script finds of torch that is not as it was."""
     ran = runner.watched("show_wrapped.py", sabotage=REMEMBER, **how)
     assert ran.codes[0] == 0, ran.stderr[0]
-    found = json.loads(ran.stdout[0])
-    return {(file, name) for name, files in found.items() for file in files}
+    return json.loads(ran.stdout[0])
+
+
+def changed(runner, **how) -> set[tuple[str, str]]:
+    """(file of the watcher, name in torch) for all that is not what it was."""
+    return names_of(shown(runner, **how))
+
+
+def names_of(found: dict[str, dict[str, list]]) -> set[tuple[str, str]]:
+    return {(file, name) for name, files in found["changes"].items() for file in files}
+
+
+@pytest.fixture(scope="module")
+def each_kind(runner):
+    """What each kind of run finds, each run once."""
+    return functools.cache(lambda kind: shown(runner, **RUNS[kind]))
 
 
 def listed(kind: str) -> set[tuple[str, str]]:
@@ -88,8 +111,6 @@ def listed(kind: str) -> set[tuple[str, str]]:
     kinds = ("every", kind, *(("examined",) if kind in ("replayed", "compared") else ()))  # they are examined as well
     concerns = [one for one in WRAPPED if one.runs in kinds and one.name not in _absent()]
     hidden = {("crash", "sys.excepthook")} if "examined" in kinds else set()  # beneath the doctor's own
-    if kind == "replayed":
-        hidden.add(("examination/torch_modes", "torch.autograd.detect_anomaly.__enter__"))  # beneath a change's
     return {(one.name, name) for one in concerns for name in one.wraps if _exists(name)} - hidden
 
 
@@ -115,11 +136,28 @@ def _exists(name: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", RUNS)
-def test_what_is_listed_is_replaced_and_nothing_else(runner, kind) -> None:
-    found, expected = changed(runner, **RUNS[kind]), listed(kind)
+def test_what_is_listed_is_replaced_and_nothing_else(each_kind, kind) -> None:
+    found, expected = names_of(each_kind(kind)), listed(kind)
 
     assert found - expected == set(), "replaced, but not in records/wrapped.py"
     assert expected - found == set(), "in records/wrapped.py, but not replaced"
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_a_call_has_one_seam_and_those_who_subscribed_are_in_the_declared_order(each_kind, kind) -> None:
+    """One beneath the wrapper of an ordinary hook and one around it, where there is such a hook."""
+    by_hand, crowded, disordered = set(), {}, {}
+    for name, around in each_kind(kind)["layers"].items():
+        by_hand |= {one for one in around if isinstance(one, str)}
+        seams = [isinstance(one, list) for one in around]
+        if any(both == (True, True) for both in itertools.pairwise(seams)) or sum(seams) > 2:
+            crowded[name] = around
+        flat = [one for each in around for one in (each if isinstance(each, list) else [each])]
+        places = [ORDER.index(one.partition("/")[0]) for one in flat if one not in BY_HAND]
+        if places != sorted(places, reverse=True):
+            disordered[name] = around
+    assert crowded == {} and disordered == {}
+    assert {one for one in by_hand if not one.startswith("hooks/")} <= BY_HAND
 
 
 def test_reads_of_a_device_are_watched_where_there_may_be_one(runner) -> None:

@@ -1,7 +1,7 @@
-"""Prints what of torch is not what it was before the watcher came."""
+"""Prints what of torch is not what it was before the watcher came, and what lies around each of it."""
 
 import json
 
 import torch_state
 
-print(json.dumps(torch_state.changes()))
+print(json.dumps({"changes": torch_state.changes(), "layers": torch_state.layers()}))

@@ -104,6 +104,24 @@ def _files(value):
     return found
 
 
+def layers():
+    """Name in torch -> what lies around it, from the outside in: the concerns of a seam, the file of other wrappers."""
+    found = {}
+    for (place, name), value in bindings().items():
+        lies_around = []
+        while value is not None and not isinstance(value, type):
+            code = getattr(value if isinstance(value, FunctionType) else _function_of(value), "__code__", None)
+            if code is None or "/scalewise/watch/" not in code.co_filename:
+                break
+            seam = sys.modules["scalewise.watch.seams"].seam_of(value)
+            file = code.co_filename.partition("/scalewise/watch/")[2].removesuffix(".py")
+            lies_around.append([one.concern for one in reversed(seam.subscribers)] if seam else file)
+            value = getattr(value, "__wrapped__", None)
+        if lies_around and not name.startswith("hook "):
+            found[f"{place}.{name}"] = lies_around
+    return found
+
+
 def _function_of(value):
     """Of a bound method, a class or an object that is called."""
     if isinstance(value, type):
