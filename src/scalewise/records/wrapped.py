@@ -132,7 +132,7 @@ _INSPECTION = (
         _NO_INSPECTION,
     ),
     Concern(
-        "inspection/saved", "inspected", ("torch.autograd.graph.disable_saved_tensors_hooks",), _NO_INSPECTION,
+        "inspection/close_look", "inspected", ("torch.autograd.graph.disable_saved_tensors_hooks",), _NO_INSPECTION,
         part_of="inspection/inspector",
     ),
     Concern(

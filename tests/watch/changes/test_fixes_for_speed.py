@@ -1,5 +1,6 @@
 """Fixes that spare time: each does what its fix would do and changes no result."""
 
+import functools
 import json
 import math
 
@@ -13,7 +14,7 @@ from scalewise.records.notes import CompileNote, HousekeepingNote
 from scalewise.records.rows import EndRow
 from scalewise.records.spec import Change, Examined
 from scalewise.watch.changes import fused_attention, fused_optimizer
-from scalewise.watch.changes.fused_attention import Deferred, _deferring
+from scalewise.watch.changes.fused_attention import Deferred, _product
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +75,7 @@ def deferring(monkeypatch):
     monkeypatch.setattr(fused_attention, "_may_be_scores", long)
     monkeypatch.setattr(fused_attention, "_causal", {})
     monkeypatch.setattr(Deferred, "applied", staticmethod(lambda: fused.append(1)))
-    return _deferring(torch.matmul), fused
+    return functools.partial(_product, torch.matmul), fused
 
 
 def heads():
