@@ -20,7 +20,7 @@ from scalewise.watch.recorder import Recorder
 from scalewise.watch.reducer import Reducer
 from scalewise.watch.sampling import LEVEL_NS
 from scalewise.watch.step_clocks import EventClock, SynchronisedClock
-from scalewise.watch.wrapper_kinds import kind_of
+from scalewise.watch.wrappers import kind_of
 
 _LIBRARIES = (
     "libgomp",

@@ -10,7 +10,7 @@ from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.hooks import compiler
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.seams import seam
-from scalewise.watch.wrapper_kinds import kind_of
+from scalewise.watch.wrappers import kind_of
 
 NAME = "compiled_model"
 CHANGE = Declared(compiles=True)

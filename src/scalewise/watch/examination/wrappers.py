@@ -21,7 +21,7 @@ from scalewise.watch.examination.loop import Loop, loop_of, sampled
 from scalewise.watch.examination.notebook import Notebook, ObjectNumbers
 from scalewise.watch.examination.tensors import number, ordinary, quietly
 from scalewise.watch.seams import Given, Looks, seam
-from scalewise.watch.wrapper_kinds import inner_of, kind_of, kinds
+from scalewise.watch.wrappers import inner_of, kind_of, kinds
 
 WINDOWS_LOOKED_AT = 48  # for parameters without gradient
 BUFFER_CHECKS = 12

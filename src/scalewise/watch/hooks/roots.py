@@ -23,7 +23,7 @@ from scalewise.records.pulse import STAMP
 from scalewise.records.rows import RootRow
 from scalewise.watch.call_arguments import receiver
 from scalewise.watch.recorder import Recorder
-from scalewise.watch.wrapper_kinds import inner_of
+from scalewise.watch.wrappers import inner_of
 
 # A module's standing: nothing in it can learn; it could learn but no optimizer holds it; it is trained.
 FIXED, DOUBTFUL, TRAINED = range(3)

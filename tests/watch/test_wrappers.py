@@ -4,16 +4,16 @@ import pytest
 import torch
 from torch import nn
 
-from scalewise.watch import wrapper_kinds
+from scalewise.watch import wrappers
 from scalewise.watch.examination.wrappers import Wrappers
-from scalewise.watch.wrapper_kinds import inner_of, kind_of, kinds
+from scalewise.watch.wrappers import inner_of, kind_of, kinds
 
 OWN = '''"""Declares a wrapper of the user's own."""
 
-from scalewise.watch.wrapper_kinds import WrapperKind
+from scalewise.watch.wrappers import WrapperKind
 
 KIND = WrapperKind(
-    name="Own", classes=("test_wrapper_kinds.OwnWrapper",), exchange="replicas", inner="model", options=("every",),
+    name="Own", classes=("test_wrappers.OwnWrapper",), exchange="replicas", inner="model", options=("every",),
     synchronises=lambda wrapper: wrapper.every > 1,
 )
 '''
@@ -47,12 +47,12 @@ class Book:
 def one_more(tmp_path, monkeypatch):
     """The kinds with one more file."""
     (tmp_path / "own.py").write_text(OWN)
-    monkeypatch.setattr(wrapper_kinds, "__path__", [*wrapper_kinds.__path__, str(tmp_path)])
-    for known in (kinds, wrapper_kinds._kind_of_class):
+    monkeypatch.setattr(wrappers, "__path__", [*wrappers.__path__, str(tmp_path)])
+    for known in (kinds, wrappers._kind_of_class):
         known.cache_clear()
     yield
     monkeypatch.undo()
-    for known in (kinds, wrapper_kinds._kind_of_class):
+    for known in (kinds, wrappers._kind_of_class):
         known.cache_clear()
 
 

@@ -1,6 +1,6 @@
 """Declares FullyShardedDataParallel, the first FSDP: a module around the model, which keeps flat shards."""
 
-from scalewise.watch.wrapper_kinds import WrapperKind
+from scalewise.watch.wrappers import WrapperKind
 
 KIND = WrapperKind(
     name="FSDP",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from scalewise.watch.layout import averaging_ranks
-from scalewise.watch.wrapper_kinds import WrapperKind
+from scalewise.watch.wrappers import WrapperKind
 
 
 def _synchronises(module: Any) -> bool:

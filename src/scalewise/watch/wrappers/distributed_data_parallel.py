@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scalewise.watch.wrapper_kinds import Options, WrapperKind
+from scalewise.watch.wrappers import Options, WrapperKind
 
 
 def _delayed(wrapper: Any) -> Options:

@@ -1,6 +1,6 @@
 """Declares nn.DataParallel, which copies the model to the devices of one process in every step."""
 
-from scalewise.watch.wrapper_kinds import WrapperKind
+from scalewise.watch.wrappers import WrapperKind
 
 KIND = WrapperKind(
     name="DataParallel",
