@@ -62,32 +62,32 @@ class _Loaders:
                 self._notebook.row(part)
         return number
 
-    def iterate(self, call: Any, loader: Any) -> Any:
+    def iterate(self, call: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Begins an epoch."""
-        notebook, workers = self._notebook, self._workers
+        notebook, workers, loader = self._notebook, self._workers, receiver(args, kwargs)
         if not notebook.on:
-            return call(loader)
+            return call(*args, **kwargs)
         number = self._quietly(lambda: self._describe(loader))
         notebook.note("loader", number)
         # Worker processes are forked in here, and learn in this way whose they are.
         with workers.serving(number, begins=True):
-            iterator = call(loader)
+            iterator = call(*args, **kwargs)
         self._quietly(lambda: self._iterators.give(iterator, number))
         self._quietly(lambda: workers.epoch_begun(number, iterator))
         return iterator
 
-    def next_batch(self, call: Any, iterator: Any) -> Any:
+    def next_batch(self, call: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Fetches a batch."""
-        notebook = self._notebook
+        notebook, iterator = self._notebook, receiver(args, kwargs)
         if not notebook.on:
-            return call(iterator)
+            return call(*args, **kwargs)
         known = self._iterators.of(iterator)
         number = NOWHERE if known is None else known
         place = notebook.places.here()
         began_ns = perf_counter_ns()
         try:
             with self._workers.serving(number):
-                batch = call(iterator)
+                batch = call(*args, **kwargs)
         except StopIteration:
             notebook.note("exhausted", number, place=place)
             notebook.write()  # once an epoch: so a rank that dies soon after is known to have finished it
