@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from test_seams import STILL_BY_HAND
 
 import scalewise
 from scalewise.records.spec import Change, Examined, Inspected, Rehearsed
@@ -62,6 +63,8 @@ CHANGES: dict[str, dict[str, object]] = {
 BY_HAND = {
     "crash", "warned_lines", "moved_folders", "examination/around_the_loop", "examination/clocks",
     "redirect/devices", "redirect/streams", "redirect/tensors", "redirect/wrappers",
+    # What a comparison of ranks is made of came later, and is still to move.
+    "parity/sources", *(f"changes/{one}" for one in STILL_BY_HAND),
 }  # fmt: skip
 # In `emulation/`; in the recorder; in `parity/sources`.
 ELSEWHERE = {"emulate_link", "slow_rank", "sleep_before_backward", "given_of_all_ranks"}

@@ -42,7 +42,7 @@ def install(notebook: Notebook) -> None:
         return
     reads, copies = HostReads(notebook, on_device), DeviceCopies(notebook, on_device, real=not redirect.is_on())
     methods = seams(torch.Tensor, (*READS, *COPIES))
-    for name in (*READS, "to"):
+    for name in READS:
         methods[name].around(reads.noted(name))
     outermost = Outermost()  # one may call another, and both are then one copy
     for name in COPIES:
@@ -79,9 +79,8 @@ class HostReads:
             finally:
                 self._inside = False
             wait_ns = perf_counter_ns() - began_ns
-            if name != "to" or not (on_device(result) or asked_not_to_wait(args, kwargs)):
-                by = "" if notebook.places.of_user(code) else str(frame.f_globals.get("__name__", "a library"))
-                notebook.note("host_read", f"{name.strip('_')}{INDIRECT if by else ''}", "cuda", wait_ns, by)
+            by = "" if notebook.places.of_user(code) else str(frame.f_globals.get("__name__", "a library"))
+            notebook.note("host_read", f"{name.strip('_')}{INDIRECT if by else ''}", "cuda", wait_ns, by)
             return result
 
         return read
