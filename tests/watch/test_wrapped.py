@@ -64,7 +64,7 @@ BY_HAND = {
     "crash", "warned_lines", "moved_folders", "examination/around_the_loop", "examination/clocks",
     "redirect/devices", "redirect/streams", "redirect/tensors", "redirect/wrappers",
     # What a comparison of ranks is made of came later, and is still to move.
-    "parity/sources", *(f"changes/{one}" for one in STILL_BY_HAND),
+    "parity/sources", "parity/given", "parity/joint_statistics", *(f"changes/{one}" for one in STILL_BY_HAND),
 }  # fmt: skip
 # In `emulation/`; in the recorder; in `parity/sources`.
 ELSEWHERE = {"emulate_link", "slow_rank", "sleep_before_backward", "given_of_all_ranks"}
