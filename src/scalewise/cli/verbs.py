@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from scalewise import __version__
+from scalewise.cli import exit_codes
+from scalewise.cli.exit_codes import BAD_REQUEST, DONE, DOUBTFUL, FAILED
 from scalewise.cli.options import (
     author_options,
     device_option,
@@ -24,14 +26,10 @@ from scalewise.errors import BadRequest, ReaderGone
 from scalewise.records.spec import LauncherName
 
 if TYPE_CHECKING:
-    from scalewise.analysis.summary import Analysis
     from scalewise.console.output import Output
     from scalewise.console.terminal_reporter import TerminalReporter
-    from scalewise.predict.answer import RehearsalAnswer
     from scalewise.records.load import LoadedSuite
 
-DONE, BAD_REQUEST, FAILED, DOUBTFUL = 0, 1, 2, 3
-_SEVERITY = (DONE, DOUBTFUL, FAILED)
 _File = tuple[Path | None, Callable[[Path, Any], str | None], Any]  # path, if it is wanted; how it is written; of what
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Give the result as JSON on stdout.")
@@ -186,8 +184,7 @@ def parity(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **opt
     output, reporter = _streams(quiet)
     answer = compared(requested_parity(script, args, options), reporter)
     document = parity_document(answer)
-    _present(output, answer.as_json() if as_json else document)
-    _write(output, options["html"], write_page, document)
+    _present(output, answer.as_json() if as_json else document, (options["html"], write_page, document))
     return answer.exit_code
 
 
@@ -216,7 +213,7 @@ def rehearse(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **o
     found = concluded(answer, request)
     document = rehearsal_document(answer, found)
     _present(output, rehearsal_json(answer, found) if as_json else document, (options["html"], write_page, document))
-    return rehearsal_code(answer)
+    return exit_codes.rehearsal_code(answer)
 
 
 @verbs.command()
@@ -274,7 +271,11 @@ def course(reports: Path, as_json: bool, quiet: bool, **options: Any) -> int:
     else:
         for path in files:
             output.show(str(path))
-    return max(map(_code, folders), key=_SEVERITY.index, default=FAILED) if complete and written else FAILED
+    return (
+        max(map(exit_codes.folder_code, folders), key=exit_codes.SEVERITY.index, default=FAILED)
+        if complete and written
+        else FAILED
+    )
 
 
 def line_typed() -> str:
@@ -422,7 +423,7 @@ def _show(output: "Output", folder: Path, as_json: bool, trace: Path | None) -> 
     analysis = summarise(loaded)
     result = measurement_json(analysis) if as_json else measurement_document(analysis)
     _present(output, result, (trace, _write_trace, loaded))
-    return _verdict(analysis)
+    return exit_codes.measurement_code(analysis)
 
 
 def _write_trace(path: Path, loaded: "LoadedSuite") -> str:
@@ -464,26 +465,6 @@ def _write(files: Sequence[_File]) -> tuple[list[str], list[BadRequest]]:
             sentence = f"{error.filename} cannot be written: {error.strerror}."
             refused.append(BadRequest(sentence, "Choose another path."))
     return said, refused
-
-
-def rehearsal_code(answer: "RehearsalAnswer") -> int:
-    """Returns the exit code; missing predictions and failed checks outrank predictions in doubt."""
-    if answer.refused or answer.check_failed:
-        return FAILED
-    return DONE if all(check.inside for check in answer.checks) else DOUBTFUL
-
-
-def _code(folder: Path) -> int:
-    from scalewise.analysis.summary import summarise
-    from scalewise.records.load import load
-
-    return _verdict(summarise(load(folder)))
-
-
-def _verdict(analysis: "Analysis") -> int:
-    if analysis.failed:
-        return FAILED
-    return DOUBTFUL if analysis.doubtful else DONE
 
 
 def _interrupted(words: Sequence[str]) -> str:
