@@ -1,5 +1,6 @@
-"""Finds the exit code of a verb: done, a bad request, failed, or done and in doubt."""
+"""Finds how a verb ends: done, a bad request, failed, done and in doubt, or interrupted."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,3 +32,9 @@ def measurement_code(analysis: "Analysis") -> int:
     if analysis.failed:
         return FAILED
     return DOUBTFUL if analysis.doubtful else DONE
+
+
+def interrupted(words: Sequence[str]) -> str:
+    """The message for an interruption; only measurements and the course continue where they stopped."""
+    continues = bool({"run", "course"} & set(words[:1]))
+    return f"interrupted; the same command {'continues' if continues else 'begins anew'}\n"

@@ -467,12 +467,6 @@ def _write(files: Sequence[_File]) -> tuple[list[str], list[BadRequest]]:
     return said, refused
 
 
-def _interrupted(words: Sequence[str]) -> str:
-    """The message for an interruption; only measurements and the course continue where they stopped."""
-    continues = bool({"run", "course"} & set(words[:1]))
-    return f"interrupted; the same command {'continues' if continues else 'begins anew'}\n"
-
-
 def main(args: Sequence[str] | None = None) -> None:
     """Runs a verb and exits with its code; whatever a user can cause ends in a sentence, not in a traceback."""
     try:
@@ -494,7 +488,7 @@ def main(args: Sequence[str] | None = None) -> None:
         Output().refuse(BadRequest(f"{name[:60]}... is too long for the name of a file: {len(name)} letters."))
         code = BAD_REQUEST
     except (click.Abort, KeyboardInterrupt):
-        sys.stderr.write(_interrupted(sys.argv[1:] if args is None else args))
+        sys.stderr.write(exit_codes.interrupted(sys.argv[1:] if args is None else args))
         code = FAILED
     except ReaderGone:
         sys.stdout = None  # what is still in its buffer must not be written at exit, either
