@@ -8,13 +8,14 @@ from factories import make_run, make_suite
 from inspection_factory import make_gradients
 from scalewise.analysis.figures import RunFigures, gradients_of, loss_curve, stability, tolerance_of
 from scalewise.analysis.summary import summarise
+from scalewise.analysis.work import Precision
 
 
 def figures(**changes: object) -> RunFigures:
     """One run of 40 steps as the analysis sees it."""
     run = make_run([0.01] * 40)
     found = summarise(make_suite(run)).experiments[0].runs[0]
-    return replace(found, **{"precision": ("float32", "autocast float16"), **changes})  # type: ignore[arg-type]
+    return replace(found, **{"precision": Precision(["float32"], ["float16"]), **changes})  # type: ignore[arg-type]
 
 
 def test_a_run_whose_loss_follows_the_reference_is_stable():
@@ -91,11 +92,18 @@ def test_a_reference_of_zero_is_infinitely_far_unless_met():
 
 
 @pytest.mark.parametrize(
-    ("precision", "roundoff"),
-    [(("float32",), 2**-24), (("float32", "autocast bfloat16"), 2**-8), (("float32", "autocast float16"), 2**-11)],
+    ("autocast", "roundoff"),
+    [((), 2**-24), (["bfloat16"], 2**-8), (["float16"], 2**-11)],
 )
-def test_the_coarsest_type_sets_the_tolerance(precision, roundoff):
-    assert tolerance_of(precision) == 8 * roundoff
+def test_the_coarsest_type_sets_the_tolerance(autocast, roundoff):
+    assert tolerance_of(Precision(["float32"], autocast)) == 8 * roundoff
+
+
+def test_a_precision_is_the_texts_that_tables_show_and_knows_the_type_of_products():
+    mixed = Precision(["float32"], ["float16"])
+    assert mixed == ("float32", "autocast float16")
+    assert mixed.of_products == "float16" and Precision(["float32"]).of_products == "float32"
+    assert Precision() == () and Precision().of_products == ""
 
 
 def test_gradients_without_a_finite_norm_are_counted():

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from scalewise.analysis.series import NOTHING_SEEN, PHASES, Series, StepModules, step_modules
+from scalewise.analysis.work import Precision
 from scalewise.records.inspection import GradientRow
 from scalewise.records.load import RankRecord, Run
 from scalewise.records.rows import MemoryRow
@@ -84,7 +85,7 @@ class RunFigures:
     skew_seconds: float  # slowest minus fastest rank, median over steps
     micro_batches: float | None
     samples_per_step: float | None  # over all ranks
-    precision: tuple[str, ...]
+    precision: Precision
     losses: tuple[float | None, ...]  # every step, mean over ranks
     skipped_steps: int
     non_finite_steps: int
@@ -96,7 +97,7 @@ class RunFigures:
     modules: StepModules = NOTHING_SEEN
 
 
-def run_figures(run: Run, series: Series, precision: tuple[str, ...]) -> RunFigures:
+def run_figures(run: Run, series: Series, precision: Precision) -> RunFigures:
     """All figures of one measured run."""
     slowest = series.slowest_seconds
     settled = slowest[series.settled]
@@ -305,9 +306,9 @@ class Stability:
     p95_over_median: float
 
 
-def tolerance_of(precision: Sequence[str]) -> float:
+def tolerance_of(precision: Precision) -> float:
     """The relative error of a loss that rounding explains, against exact arithmetic; the coarsest type counts."""
-    names = [word for text in precision for word in text.split()]
+    names = (*precision.dtypes, *precision.autocast)
     return TOLERATED_ROUNDINGS * max((ROUNDOFF[name] for name in names if name in ROUNDOFF), default=0.0)
 
 

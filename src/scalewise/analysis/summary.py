@@ -19,6 +19,7 @@ from scalewise.analysis.run_files import RunFiles, run_files_of
 from scalewise.analysis.scaling import Communication, ScalingFigures, communication_of, scaling_of
 from scalewise.analysis.series import NOTHING_SEEN, PHASES, StepModules
 from scalewise.analysis.utilisation import Utilisation, utilisations_of
+from scalewise.analysis.work import Precision
 from scalewise.records.load import LoadedSuite, Run
 from scalewise.records.spec import AxisValue
 
@@ -109,7 +110,7 @@ class ArmRow:
     communication: tuple[Communication, ...]
     collectives: tuple[Collective, ...]
     memory: Memory
-    precision: tuple[str, ...]
+    precision: Precision
     first_loss: float | None
     last_loss: float | None
     skipped_steps: int
@@ -271,7 +272,7 @@ def _row(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -
         communication=communication_of(arm, arms, figures),
         collectives=figures[0].collectives if figures else (),
         memory=figures[0].memory if figures else Memory(),
-        precision=figures[0].precision if figures else (),
+        precision=figures[0].precision if figures else Precision(),
         first_loss=_loss(figures, 0),
         last_loss=_loss(figures, -1),
         skipped_steps=sum(one.skipped_steps for one in figures),

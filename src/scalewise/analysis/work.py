@@ -1,10 +1,10 @@
 """The equal-work guard: two arms may be compared only if the evidence says that they did the same work."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import exp, hypot, log, sqrt
 from statistics import stdev
-from typing import Literal
+from typing import Literal, Self
 
 from scalewise.analysis.estimate import LEAST_DEGREES, Estimate, normal_quantile, t_quantile
 from scalewise.analysis.series import Series
@@ -12,6 +12,25 @@ from scalewise.records.load import Run
 
 Verified = Literal["seen", "declared", "same command"]
 SAMPLES_SLACK = 0.01  # a last, smaller batch among few steps may shift a median of samples by less than this
+
+
+class Precision(tuple[str, ...]):
+    """The dtypes of parameters, and those in which autocast computed; itself it is what tables and JSON say of both."""
+
+    dtypes: tuple[str, ...]
+    autocast: tuple[str, ...]
+
+    def __new__(cls, dtypes: Iterable[str] = (), autocast: Iterable[str] = ()) -> Self:
+        """Makes the value from the two lists."""
+        dtypes, autocast = tuple(dtypes), tuple(autocast)
+        made = super().__new__(cls, (*dtypes, *(f"autocast {name}" for name in autocast)))
+        made.dtypes, made.autocast = dtypes, autocast
+        return made
+
+    @property
+    def of_products(self) -> str:
+        """The dtype in which products were computed; empty if none was seen."""
+        return (*self.autocast, *self.dtypes, "")[0]
 
 
 @dataclass(frozen=True)
@@ -22,7 +41,7 @@ class Work:
     samples: float | None  # over all ranks, per step
     parameters: int | None
     shapes_digest: str | None
-    precision: tuple[str, ...]  # parameter dtypes and the autocast dtypes seen
+    precision: Precision  # as far as it was seen
     optimizers: tuple[str, ...]
     optimizer_steps: int
     command: tuple[str, ...]  # script, arguments, environment: equal commands do equal work at equal world sizes
@@ -49,7 +68,7 @@ def work_of(run: Run, series: Series) -> Work:
         samples=series.global_samples(),
         parameters=sum(one.parameters for one in models) if staged else model.parameters if model else None,
         shapes_digest=model.shapes_digest if model and not staged else None,
-        precision=(*(model.dtypes if model else ()), *(f"autocast {name}" for name in sorted(autocast))),
+        precision=Precision(model.dtypes if model else (), sorted(autocast)),
         optimizers=model.optimizers if model else (),
         optimizer_steps=series.optimizer_steps,
         command=(run.spec.script, *run.spec.args, *(f"{key}={run.spec.env[key]}" for key in sorted(run.spec.env))),

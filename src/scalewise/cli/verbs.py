@@ -3,7 +3,7 @@
 import errno
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -26,11 +26,9 @@ from scalewise.errors import BadRequest, ReaderGone
 from scalewise.records.spec import LauncherName
 
 if TYPE_CHECKING:
+    from scalewise.cli.present import ResultFile
     from scalewise.console.output import Output
     from scalewise.console.terminal_reporter import TerminalReporter
-    from scalewise.records.load import LoadedSuite
-
-_File = tuple[Path | None, Callable[[Path, Any], str | None], Any]  # path, if it is wanted; how it is written; of what
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Give the result as JSON on stdout.")
 _in_place = click.option("--in-place", is_flag=True, help="Let the script work in this folder itself and write its "
@@ -164,8 +162,8 @@ def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool
 
     examined = diagnose_script(requested_diagnosis(script, args, options), reporter)
     document = diagnosis_document(examined.diagnosis, examined.words)
-    files: list[_File] = [(options["html"], write_page, document), (options["sarif"], write_sarif, examined.diagnosis)]
-    _present(output, diagnosis_json(examined) if as_json else document, *files)
+    page, log = (options["html"], write_page, document), (options["sarif"], write_sarif, examined.diagnosis)
+    _present(output, diagnosis_json(examined) if as_json else document, page, log)
     return examined.exit_code
 
 
@@ -415,6 +413,7 @@ def _streams(quiet: bool) -> "tuple[Output, TerminalReporter]":
 
 def _show(output: "Output", folder: Path, as_json: bool, trace: Path | None) -> int:
     from scalewise.analysis.summary import summarise
+    from scalewise.cli.present import trace_file
     from scalewise.jobs.as_json import measurement_json
     from scalewise.records.load import load
     from scalewise.report.documents.measurement_document import measurement_document
@@ -422,49 +421,14 @@ def _show(output: "Output", folder: Path, as_json: bool, trace: Path | None) -> 
     loaded = load(folder)
     analysis = summarise(loaded)
     result = measurement_json(analysis) if as_json else measurement_document(analysis)
-    _present(output, result, (trace, _write_trace, loaded))
+    _present(output, result, (trace, trace_file, loaded))
     return exit_codes.measurement_code(analysis)
 
 
-def _write_trace(path: Path, loaded: "LoadedSuite") -> str:
-    from scalewise.analysis.trace import traced_run, write_trace
+def _present(output: "Output", result: object, *files: "ResultFile") -> None:
+    from scalewise.cli.present import present
 
-    run = traced_run(loaded)
-    write_trace(run, path)
-    return f"trace of {run.spec.name} written to {path}; open it in ui.perfetto.dev or chrome://tracing"
-
-
-def _present(output: "Output", result: object, *files: _File) -> None:
-    """Shows a document, or writes any other result as JSON; the files that were asked for beside it are written first.
-
-    So they are there even if whoever reads the result closes the pipe. What is said of them comes after the result.
-    """
-    from scalewise.console.terminal import show_document
-    from scalewise.report.document import Document
-
-    said, refused = _write(files)
-    try:
-        show_document(output, result) if isinstance(result, Document) else output.json(result)
-    finally:
-        for sentence in said:
-            output.say(sentence)
-        if refused:
-            raise refused[0]
-
-
-def _write(files: Sequence[_File]) -> tuple[list[str], list[BadRequest]]:
-    """Writes each file that is wanted; returns what is to be said of them, and what cannot be written."""
-    said, refused = [], []
-    for path, write, what in files:
-        try:
-            if path is not None:
-                said.append(write(path, what) or f"written: {path}")
-        except BadRequest as error:
-            refused.append(error)
-        except OSError as error:
-            sentence = f"{error.filename} cannot be written: {error.strerror}."
-            refused.append(BadRequest(sentence, "Choose another path."))
-    return said, refused
+    present(output, result, *files)
 
 
 def main(args: Sequence[str] | None = None) -> None:

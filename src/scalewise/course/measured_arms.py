@@ -141,8 +141,7 @@ def _precision(env: Mapping[str, str], row: ArmRow) -> str:
     wanted = env.get("PRECISION")
     if wanted is None or not row.precision:
         return ""
-    autocast = [word.removeprefix("autocast ") for word in row.precision if word.startswith("autocast ")]
-    seen = autocast[0] if autocast else row.precision[0]
+    seen = row.precision.of_products
     if seen == wanted:
         return ""
     return f"your script does not read PRECISION: it was set to {wanted}, and the model computed in {seen}"

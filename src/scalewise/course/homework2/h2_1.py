@@ -50,10 +50,7 @@ def beside_point(evidence: Evidence, experiment: str, change: str = "none") -> P
 
 def product_precision(one: Point) -> str:
     """Returns the precision in which products were seen to be computed, such as `float16`; empty if none was seen."""
-    if one.row is None or not one.row.precision:
-        return ""
-    mixed = [word.removeprefix("autocast ") for word in one.row.precision if word.startswith("autocast ")]
-    return mixed[0] if mixed else one.row.precision[0]
+    return one.row.precision.of_products if one.row else ""
 
 
 def build(evidence: Evidence) -> Section:
@@ -71,7 +68,7 @@ def curve_between(evidence: Evidence, experiment: str) -> LossCurve | None:
     one, three = (figures_of(evidence, usable(evidence, experiment, code=code)) for code in (ACCUMULATION, BOTH))
     if not one or not three:
         return None
-    mixed = any("autocast" in word for word in three[0].precision)
+    mixed = bool(three[0].precision.autocast)
     return loss_curve(three[0].losses, one[0].losses, tolerance_of(three[0].precision) if mixed else 0.0)
 
 

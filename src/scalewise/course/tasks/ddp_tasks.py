@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import isclose
 
 from scalewise.analysis.figures import TOLERATED_ROUNDINGS, loss_curve, tolerance_of
+from scalewise.analysis.work import Precision
 from scalewise.course.tasks.requirement import MEASURING, Found, Requirement, Seen, Task, decided, on_gpu, seeds
 from scalewise.doctor.case import Abstain
 from scalewise.doctor.queries.accumulation import Accumulation, MicroBatch, accumulation_of, of_kind
@@ -228,7 +229,8 @@ def _trains_as_code_1(seen: Seen) -> Found:
             "the first micro-batch is not Code 1's, so the losses cannot be compared: seed with 0, then make the "
             "model, then the data, in the order of Code 1"
         )
-    precision = sorted({note.autocast for note in seen.case.first.all(ForwardNote) if note.autocast}) or ["float32"]
+    mixed = sorted({note.autocast for note in seen.case.first.all(ForwardNote) if note.autocast})
+    precision = Precision((), mixed) if mixed else Precision(["float32"])
     tolerance = tolerance_of(precision)
     wanted = _until_moved(_losses(seen.reference), ENOUGH * tolerance)
     curve = loss_curve(_losses(seen.case.run), wanted, tolerance)
@@ -237,7 +239,7 @@ def _trains_as_code_1(seen: Seen) -> Found:
     moved = _moved(wanted)
     words = (
         f"largest distance {curve.largest_distance:.1e} in the first {curve.steps} steps, in which Code 1's loss moved "
-        f"by {moved:.1e}; {TOLERATED_ROUNDINGS} roundings of {precision[-1]} allow {curve.tolerance:.1e}"
+        f"by {moved:.1e}; {TOLERATED_ROUNDINGS} roundings of {precision.of_products} allow {curve.tolerance:.1e}"
     )
     if curve.within and moved < TELLING * curve.tolerance:
         raise Abstain(f"{words}: it moved too little to tell; use a larger learning rate, such as LR=10")
