@@ -3,7 +3,7 @@
     step          = computing + exposed
     computing     = that of the batch x company of other ranks
     communication = 2 (n - 1) / n x seconds of a round, inside a node or between nodes, growing with ranks
-    exposed       = what of the communication computing does not hide, and never less than its last bucket
+    exposed       = waiting for the slowest rank + what of the communication computing does not hide
 
 `exposed_part` is the timeline of DDP's buckets in closed form: they are ready evenly over backward and sent one after
 another, so the end of the last one is the later of two ends (`tests/predict/test_cluster_law.py` holds it against
@@ -55,6 +55,7 @@ PRIORS: dict[str, Prior] = {
     "many_growth": Prior(0.0, 0.04),
     "hidden": Prior(log(0.55), 0.25),  # share of computing behind which messages are hidden
     "last": Prior(log(0.06), 0.8),  # share of the communication that nothing hides
+    "waiting": Prior(log(0.02), 0.8),  # for the slowest rank, as a share of computing, for the first doubling of ranks
 }
 NAMES = tuple(PRIORS)
 POOLED = (
@@ -206,7 +207,8 @@ class Law:
         many = self["many"] * (nodes > 2) + self["many_growth"] * np.log2(nodes / 2)
         seconds = np.exp(np.where(shape.nodes == 1, inside, self["between"] + growth + many))
         communication = seconds * ring_share(gpus)
-        return exposed_part(communication, np.exp(self["hidden"]) * computing, np.exp(self["last"]))
+        waiting = np.exp(self["waiting"]) * computing * np.sqrt(np.log2(gpus))
+        return waiting + exposed_part(communication, np.exp(self["hidden"]) * computing, np.exp(self["last"]))
 
     def _doublings(self, shape: Shape, least: float) -> tuple[Floats, Floats]:
         """Doublings of ranks from `least` on: up to what was measured, or two nodes as full as these; and beyond."""
