@@ -207,7 +207,7 @@ class Law:
         many = self["many"] * (nodes > 2) + self["many_growth"] * np.log2(nodes / 2)
         seconds = np.exp(np.where(shape.nodes == 1, inside, self["between"] + growth + many))
         communication = seconds * ring_share(gpus)
-        waiting = np.exp(self["waiting"]) * computing * np.sqrt(np.log2(gpus))
+        waiting: Floats = np.exp(self["waiting"]) * computing * np.sqrt(np.log2(gpus))
         return waiting + exposed_part(communication, np.exp(self["hidden"]) * computing, np.exp(self["last"]))
 
     def _doublings(self, shape: Shape, least: float) -> tuple[Floats, Floats]:
