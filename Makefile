@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: lab test quick bench checks-page picture clean
+.PHONY: lab test quick bench cluster checks-page picture clean
 # Exit 3 is a finished course with doubts, which its reports name: no error of make's.
 lab: $(VENV)/.ok
 	$(BIN)/scalewise course || [ $$? -eq 3 ]
@@ -25,6 +25,12 @@ quick: $(VENV)/.ok
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m bench
+
+# A Slurm of three hosts on this machine's loopback, for trying things; needs root, slurm-wlm and munge.
+CLUSTER ?= /tmp/scalewise-cluster
+cluster: $(VENV)/.ok
+	$(BIN)/python tests/slurm_cluster.py start $(CLUSTER)
+	@echo 'To stop it: $(BIN)/python tests/slurm_cluster.py stop $(CLUSTER)'
 
 # docs/checks.md is made from the doctor's checks; a test says when it is old.
 checks-page: $(VENV)/.ok

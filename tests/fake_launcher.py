@@ -60,6 +60,7 @@ class FakeRanks:
     seconds: float = 0.0
     seconds_before: float = OVERHEAD_SECONDS
     memory_kills: int = 0
+    hosts: tuple[str, ...] = ()
     samples: int = 0
     ended: bool = False
     closed: bool = False

@@ -18,9 +18,8 @@ from launch_runner import Silent, machine_here, spec_of
 from fake_launcher import FakeLauncher, training
 from scalewise.errors import BadRequest
 from scalewise.launch import campaign
-from scalewise.launch.campaign import run_campaign
+from scalewise.launch.campaign import locked, run_campaign
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.lock import locked
 from scalewise.records.codec import read_json, write_json
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.load import load

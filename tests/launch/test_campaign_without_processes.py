@@ -6,8 +6,7 @@ from pathlib import Path
 from launch_runner import Silent, machine_here, spec_of
 
 from fake_launcher import FakeLauncher, Part, raising, training
-from scalewise.launch.campaign import run_campaign
-from scalewise.launch.interrupts import Interrupts
+from scalewise.launch.campaign import Interrupts, run_campaign
 from scalewise.records.codec import read_json
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.load import load

@@ -76,9 +76,11 @@ def test_the_users_own_choice_is_left_alone() -> None:
     assert not set(user) & set(hidden)
 
 
-def test_ranks_on_several_nodes_are_not_tied_to_loopback() -> None:
-    spec = dataclasses.replace(SPEC, nodes=Nodes(2, 0, "10.0.0.1", 29500))
-    assert "GLOO_SOCKET_IFNAME" not in environment.hidden(spec, {}, *PLACES, "")
+def test_ranks_on_several_hosts_use_the_interface_by_which_they_reach_the_first() -> None:
+    for address, name in (("127.0.0.1", "lo"), ("no.such.host.invalid", None)):
+        spec = dataclasses.replace(SPEC, nodes=Nodes(2, 0, address, 29500))
+        assert environment.hidden(spec, {}, *PLACES, "").get("GLOO_SOCKET_IFNAME") == name
+        assert "GLOO_SOCKET_IFNAME" not in environment.hidden(spec, {"GLOO_SOCKET_IFNAME": "ib0"}, *PLACES, "")
 
 
 def test_the_watcher_is_where_it_is_looked_for() -> None:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from scalewise.launch.interrupts import Interrupts
+from scalewise.launch.campaign import Interrupts
 
 
 def test_the_first_signal_is_noted_and_the_second_does_not_wait() -> None:

@@ -13,11 +13,12 @@ import pytest
 from launch_runner import Launch, Silent, machine_here, spec_of
 
 from scalewise.launch.campaign import run_campaign
-from scalewise.launch.command import command_text
-from scalewise.launch.torchrun import read_failures
-from scalewise.records.codec import read_json
+from scalewise.launch.forkserver import Servers
+from scalewise.launch.local import TorchrunLauncher
+from scalewise.launch.meeting import MetHosts, OwnLauncher, Planner, attend, meeting_folder
+from scalewise.launch.torchrun import command_text, read_failures
 from scalewise.records.folder import RunFolder, SuiteFolder
-from scalewise.records.outcome import Outcome
+from scalewise.records.load import load
 from scalewise.records.spec import Nodes
 
 LOG = """
@@ -96,23 +97,28 @@ def test_torchrun_that_finds_its_port_taken_is_not_started_and_says_so(launch: L
 
 
 @pytest.mark.processes
-def test_two_nodes_meet_over_one_shared_folder(tmp_path: Path) -> None:
+def test_two_hosts_make_a_run_together_and_one_of_them_writes_its_outcome(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+        nodes = Nodes(2, 0, "127.0.0.1", free.getsockname()[1])
+    spec = dataclasses.replace(spec_of("train_ddp.py"), launcher="torchrun", ranks=1, nodes=nodes)
+    meeting = meeting_folder(tmp_path, nodes)
+    machine, second = machine_here(), dataclasses.replace(nodes, node_rank=1)
+    with Servers() as one, Servers() as two, ThreadPoolExecutor(1) as pool:
 
-    def make(node_rank: int) -> Outcome | None:
-        nodes = Nodes(2, node_rank, "127.0.0.1", port)
-        spec = dataclasses.replace(spec_of("train_ddp.py"), launcher="torchrun", ranks=1, nodes=nodes)
-        return run_campaign([spec], SuiteFolder(tmp_path), machine_here(), Silent())[0]
+        def launcher_of(servers: Servers) -> OwnLauncher:
+            return lambda run, node_rank: TorchrunLauncher(machine, servers, run.spec_on(node_rank))
 
-    with ThreadPoolExecutor(2) as pool:
-        outcomes = list(pool.map(make, (0, 1)))
-    assert [outcome and outcome.measured for outcome in outcomes] == [True, True]
-    run = SuiteFolder(tmp_path).run("run")
-    assert [rank for rank, _ in run.rank_files()] == [0, 1]
-    assert run.stdout(0).read_text() == run.stdout(1).read_text() != ""
-    second = read_json(run.outcome.with_name("outcome.node1.json"), Outcome)
-    assert [end.rank for end in second.ranks] == [1]
+        guest = pool.submit(attend, meeting, second, "", machine, launcher_of(two), print, lambda: False)
+        with Planner(meeting, nodes, "") as planner:
+            met = MetHosts(planner, machine, launcher_of(one))
+            (outcome,) = run_campaign([spec], SuiteFolder(tmp_path / "suite"), machine, Silent(), launcher=met)
+            planner.done(tmp_path / "suite", complete=True)
+        assert guest.result() == (tmp_path / "suite", True)
+    assert outcome is not None and outcome.measured and [end.rank for end in outcome.ranks] == [0, 1]
+    assert len(outcome.hosts) == 2
+    (run,) = load(tmp_path / "suite").runs
+    assert [len(rank.steps) > 0 for rank in run.ranks] == [True, True]
+    assert [len(list(run.folder.glob(name))) for name in ("outcome*.json", "samples*.jsonl", "pulse*")] == [1, 2, 2]
 
 
 def test_the_first_failure_stands_in_front() -> None:

@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from scalewise.launch.copied import copy_folder, linked_outside
-from scalewise.launch.kept_files import discard
-from scalewise.launch.overlay import is_below
-from scalewise.launch.reads import Reads
+from scalewise.launch.private_views import copy_folder, discard, is_below, linked_outside
 from scalewise.launch.tree import look_through, written_between
+from scalewise.launch.working_folder import Reads
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from launch_runner import SCRIPTS, Launch, Launched
 
-from scalewise.launch import copied, kept_files
+from scalewise.launch import private_views
 from scalewise.launch.working_folder import FORCE
 from scalewise.records.outcome import World
 from scalewise.records.spec import Rehearsed
@@ -160,7 +160,7 @@ def test_large_files_are_listed_but_not_kept(
     view: str, launch: Launch, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        kept_files.Keeper, "__init__", lambda self, folder: vars(self).update(folder=folder, room_bytes=5)
+        private_views.Keeper, "__init__", lambda self, folder: vars(self).update(folder=folder, room_bytes=5)
     )
     run = launch("uses_files.py", "--write", cwd=str(project), folder_use="private", **PLAIN)
     assert {one.path: one.kept for one in world_of(run).files} == {"out/log.txt": True, "snapshot.pt": False}
@@ -184,7 +184,7 @@ def test_a_folder_too_large_to_copy_is_refused_in_a_sentence(
     launch: Launch, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(FORCE, "copy")
-    monkeypatch.setattr(copied, "MOST_BYTES", 10)
+    monkeypatch.setattr(private_views, "MOST_BYTES", 10)
     run = launch("uses_files.py", cwd=str(project), folder_use="private", **PLAIN)
     assert run.outcome.kind == "not_started"
     assert f"no private view can be made of {project}: it holds 15 B" in run.outcome.sentence
@@ -244,5 +244,5 @@ def test_a_view_can_be_removed_whatever_its_permissions(tmp_path: Path) -> None:
     inner.mkdir(parents=True)
     (inner / "file").write_text("")
     inner.chmod(0)
-    kept_files.discard(tmp_path / "view")
+    private_views.discard(tmp_path / "view")
     assert not (tmp_path / "view").exists()

@@ -144,11 +144,29 @@ def test_a_link_is_emulated_between_cpu_ranks_only():
     assert names(made) == ["e-ranks2-r0", "e-emulate_link_0.001s_1GB_s-ranks2-r0"]
 
 
-def test_several_nodes_need_torchrun():
+def test_several_hosts_need_a_launcher_that_serves_them():
     nodes = Nodes(2, 0, "127.0.0.1", 29500)
-    assert "one node" in expand(suite_of(), make_machine(), CWD, nodes=nodes).refusals[0].reason
-    (run,) = expand(suite_of(launcher="torchrun"), make_machine(), CWD, nodes=nodes).runs
-    assert run.world_size == 2
+    assert "one host" in expand(suite_of(), make_machine(), CWD, nodes=nodes).refusals[0].reason
+    assert "one host" in expand(suite_of(ranks=(2,), nodes=(2,)), make_machine(), CWD).refusals[0].reason
+
+
+def test_ranks_are_counted_over_all_hosts_which_are_an_axis():
+    nodes, suite = Nodes(2, 0, "host", 29500), suite_of(launcher="torchrun", ranks=(2, 4), nodes=(1, 2))
+    made = expand(suite, make_machine(4), CWD, nodes=nodes)
+    assert names(made) == ["e-nodes1-ranks2-r0", "e-nodes1-ranks4-r0", "e-nodes2-ranks2-r0", "e-nodes2-ranks4-r0"]
+    assert [(run.world_size, run.ranks, run.nodes and run.nodes.count) for run in made.runs] == [
+        (2, 2, 1), (4, 4, 1), (2, 1, 2), (4, 2, 2),
+    ]  # fmt: skip
+    assert {len(share) for run in made.runs for share in run.shares} == {1}  # cores of a rank, in all arms alike
+
+
+def test_ranks_lie_evenly_on_hosts_or_not_at_all():
+    suite = suite_of(launcher="slurm", ranks=(3, 4), nodes=(2,))
+    made = expand(suite, make_machine(4), CWD)
+    assert [run.nodes for run in made.runs] == [Nodes(2, 0, "", 0)]
+    assert made.refusals[0].reason == "3 ranks cannot be spread evenly over 2 hosts"
+    by_hand = expand(suite_of(launcher="torchrun", ranks=(2,), nodes=(2,)), make_machine(4), CWD)
+    assert "scalewise runs on 1" in by_hand.refusals[0].reason and "--node-rank" in by_hand.refusals[0].remedy
 
 
 def test_the_id_changes_with_the_script_the_machine_and_the_request_and_with_nothing_else(tmp_path):

@@ -100,6 +100,41 @@ def emulated(arm: ArmRuns) -> Caveat | None:
     )
 
 
+def other_hosts(arm: ArmRuns, arms: Sequence[ArmRuns]) -> Caveat | None:
+    """A caveat about hosts: arms are compared as if they had run on the same ones, of which some use fewer."""
+    of_runs = list(dict.fromkeys(one.run.hosts for one in arm.measured))
+    if len(of_runs) > 1 and any(run.spec.nodes for run in arm.runs):
+        evidence = f"its runs lay on different hosts: {'; '.join(map(_listed, of_runs))}"
+        return Caveat("other hosts", "doubt", evidence, _SAME_HOSTS)
+    first = next((other for other in arms if other.measured and other.spec.nodes), None)
+    if not of_runs or first is None or first is arm:
+        return None
+    here, there = set(of_runs[0]), set(first.measured[0].run.hosts)
+    if here <= there or there <= here:
+        return None
+    evidence = f"{_listed(of_runs[0])}, and {first.label} on {_listed(first.measured[0].run.hosts)}"
+    return Caveat("other hosts", "doubt", evidence, _SAME_HOSTS)
+
+
+def unlike_hosts(arm: ArmRuns) -> Caveat | None:
+    """A caveat about hosts that differ: the slowest decides every step."""
+    for one in arm.measured:
+        kinds = {(facts.cpu_model, len(facts.cores), *(gpu.name for gpu in facts.gpus)) for facts in one.run.machines}
+        if len(kinds) > 1:
+            named = "; ".join(" ".join(map(str, (kind[0], f"{kind[1]} cores", *kind[2:]))) for kind in sorted(kinds))
+            remedy = "ask for hosts of one kind (--slurm constraint=...)"
+            return Caveat("unlike hosts", "doubt", f"{one.run.spec.name}: {named}", remedy)
+    return None
+
+
+def _listed(hosts: Sequence[str]) -> str:
+    shown = ", ".join(hosts[:4])
+    return f"{shown} and {len(hosts) - 4} more" if len(hosts) > 4 else shown
+
+
+_SAME_HOSTS = "measure all arms in one job, or on named hosts (--slurm nodelist=...)"
+
+
 def loaded_machine(arm: ArmRuns) -> Caveat | None:
     """A caveat about other load on the cores while the run was measured."""
     evidence = load_beside([one.run for one in arm.measured])
@@ -367,6 +402,7 @@ CHECKS: tuple[Callable[[ArmRuns], Caveat | None], ...] = (
     oversubscribed,
     emulated,
     loaded_machine,
+    unlike_hosts,
     too_few_steps,
     warmup_not_over,
     drift,

@@ -1,10 +1,11 @@
 """Reads from the samples taken beside a run the state of the machine: foreign load, clocks, throttling."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
 from scalewise.records.load import Run
-from scalewise.records.machine import GpuSample
+from scalewise.records.machine import GpuSample, SampleRow
 
 # Above a tenth of the cores in foreign use, medians of fresh processes spread 8.8 % instead of 2.8 % (measured).
 FOREIGN_SHARE = 0.10
@@ -40,15 +41,17 @@ class MachineState:
 
 
 def machine_state(run: Run) -> MachineState:
-    """The state of the machine: medians over the run's samples."""
+    """The state of the machine: medians over its samples, on several hosts those of the worst one."""
 
-    def middle(values: list[float]) -> float | None:
-        return median(values) if values else None
+    def worst(read: Callable[[SampleRow], float | None]) -> float | None:
+        of_hosts = [[read(row) for row in samples] for samples in (run.samples, *run.elsewhere)]
+        known = [[value for value in values if value is not None] for values in of_hosts]
+        return max((median(values) for values in known if values), default=None)
 
     return MachineState(
-        foreign=middle([row.foreign for row in run.samples]),
-        steal=middle([row.steal for row in run.samples if row.steal is not None]),
-        pressure=middle([row.pressure for row in run.samples if row.pressure is not None]),
+        foreign=worst(lambda row: row.foreign),
+        steal=worst(lambda row: row.steal),
+        pressure=worst(lambda row: row.pressure),
     )
 
 

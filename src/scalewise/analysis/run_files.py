@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scalewise.launch.kept_files import MOST_KEPT_BYTES
+from scalewise.launch.private_views import MOST_KEPT_BYTES
 from scalewise.records.load import Run
 from scalewise.records.outcome import ReadFile, World, WrittenFile
 from scalewise.units import bytes_text

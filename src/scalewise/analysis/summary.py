@@ -7,7 +7,7 @@ from statistics import mean
 from typing import Literal
 
 from scalewise.analysis.arms import ArmRuns, arms_of
-from scalewise.analysis.caveats import Caveat, caveats_of
+from scalewise.analysis.caveats import Caveat, caveats_of, other_hosts
 from scalewise.analysis.comparison import Comparison, compare_in_turns
 from scalewise.analysis.estimate import Estimate, estimate
 from scalewise.analysis.figures import Collective, Memory, RunFigures, run_figures
@@ -122,6 +122,7 @@ class ArmRow:
     memory_share: float | None = None  # of the GPU's memory, reserved by the allocator at its peak
     relation: Relation | None = None  # how its ranks relate to each other
     modules: StepModules = NOTHING_SEEN  # modules with which the steps open, and at which samples are counted
+    hosts: tuple[str, ...] = ()  # on which its runs lay, where they were chosen; empty: on one that was not
 
     @property
     def speedup(self) -> Estimate | None:
@@ -277,13 +278,14 @@ def _row(arm: ArmRuns, arms: Sequence[ArmRuns], figures: Sequence[RunFigures]) -
         last_loss=_loss(figures, -1),
         skipped_steps=sum(one.skipped_steps for one in figures),
         non_finite_steps=sum(one.non_finite_steps for one in figures),
-        caveats=caveats_of(arm),
+        caveats=(*caveats_of(arm), *filter(None, [other_hosts(arm, arms)])),
         blocked_seconds=_mean([rank.collective_seconds for one in figures for rank in one.ranks]),
         between_seconds=_mean([rank.between_seconds for one in figures for rank in one.ranks]),
         gpu_busy_share=_mean([gpu_busy_share(one.run) for one in arm.measured]),
         memory_share=_memory_share(arm, figures),
         relation=arm.measured[0].series.relation if arm.measured else None,
         modules=figures[0].modules if figures else NOTHING_SEEN,
+        hosts=tuple(dict.fromkeys(host for run in arm.runs if run.spec.nodes for host in run.hosts)),
     )
 
 

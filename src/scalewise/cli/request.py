@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalewise.errors import BadRequest
 from scalewise.jobs.requests import Arguments, MeasureRequest
-from scalewise.plan.words import PLAIN, parse_changes, parse_ranks, ranks_problem
+from scalewise.plan.words import PLAIN, parse_changes, parse_nodes, parse_ranks, ranks_problem
 from scalewise.records.spec import Nodes
 
 if TYPE_CHECKING:
@@ -30,21 +30,25 @@ def requested_measurement(what: str, args: Sequence[str], options: Mapping[str, 
     names = {field.name for field in fields(MeasureRequest)}
     given = {name: value for name, value in options.items() if name in names}
     ranks = parse_ranks(options["ranks"]) if options["ranks"] is not None else None
-    return MeasureRequest(what, tuple(args), **{**given, "ranks": ranks, "env": _environment(options["env"])})
+    nodes = parse_nodes(options["nodes"]) if options["nodes"] is not None else None
+    return MeasureRequest(
+        what, tuple(args), **{**given, "ranks": ranks, "nodes": nodes, "env": _environment(options["env"])}
+    )
 
 
 def requested_nodes(options: Mapping[str, Any]) -> Nodes | None:
-    """Several hosts, or None for this one alone."""
-    count, node_rank, master = options["nodes"], options["node_rank"], options["master"]
-    if count == 1 and not node_rank and not master:
+    """The hosts on which this command was started by hand, or None for this one alone."""
+    node_rank, master = options["node_rank"], options["master"]
+    count = max(parse_nodes(options["nodes"])) if options["nodes"] is not None else 1
+    if (count == 1 and not node_rank and not master) or options["launcher"] == "slurm":
         return None
+    if options["launcher"] != "torchrun":
+        raise BadRequest("Several hosts need a launcher for them.", "Add: --launcher slurm, or --launcher torchrun.")
     address, _, port = master.rpartition(":")
     if not address or not port.isdecimal() or not 0 < int(port) < 65536:
         raise BadRequest(f"--master {master!r} is not HOST:PORT.", "Give the same address on every host, as host 0's.")
     if count < 1 or not 0 <= node_rank < count:
         raise BadRequest(f"There is no host {node_rank} among {count}.", "--node-rank counts from 0 to --nodes less 1.")
-    if options["launcher"] != "torchrun":
-        raise BadRequest("Several hosts need torchrun.", "Add: --launcher torchrun.")
     return Nodes(count, node_rank, address, int(port))
 
 
@@ -67,6 +71,9 @@ def requested_diagnosis(script: str | None, args: Sequence[str], options: Mappin
     problem = ranks_problem(options["ranks"])
     if problem:
         raise BadRequest(f"--ranks: {problem}.", "Two ranks show most mistakes.")
+    nodes, slurm = options.get("nodes") or 1, options.get("launcher") == "slurm"
+    if nodes != 1 and not slurm:
+        raise BadRequest("Several hosts need a launcher for them.", "Add: --launcher slurm.")
     on_cpu = options["on"] == "cpu"
     if on_cpu and options["device"] == "cuda":
         raise BadRequest("--on cpu and --device cuda contradict each other.", "Leave one of them out.")
@@ -74,6 +81,7 @@ def requested_diagnosis(script: str | None, args: Sequence[str], options: Mappin
         script=Path(script),
         args=tuple(args),
         ranks=options["ranks"],
+        nodes=(nodes,) if slurm else (),
         plain=options["plain"],
         on_cpu=on_cpu,
         device=options["device"] or "auto",

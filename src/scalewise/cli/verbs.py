@@ -11,6 +11,7 @@ import click
 
 from scalewise import __version__
 from scalewise.cli import exit_codes
+from scalewise.cli.cluster import goes_to_slurm, noted, send, slurm_option, slurm_options
 from scalewise.cli.exit_codes import BAD_REQUEST, DONE, DOUBTFUL, FAILED
 from scalewise.cli.options import (
     author_options,
@@ -28,7 +29,7 @@ from scalewise.records.spec import LauncherName
 if TYPE_CHECKING:
     from scalewise.cli.present import ResultFile
     from scalewise.console.output import Output
-    from scalewise.console.terminal_reporter import TerminalReporter
+    from scalewise.jobs.reporter import Reporter
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Give the result as JSON on stdout.")
 _in_place = click.option("--in-place", is_flag=True, help="Let the script work in this folder itself and write its "
@@ -92,8 +93,10 @@ def machine(measure: bool, as_json: bool, quiet: bool) -> int:
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="An environment variable for the script.")
 @click.option("--limit", type=float, default=None, metavar="SECONDS", help="End a run that takes longer.")
 @click.option("--stall", type=float, default=None, metavar="SECONDS", help="End a run that stands still so long.")
-@click.option("--nodes", type=int, default=1, help="Hosts, for the torchrun launcher; --ranks counts those of each.")
-@click.option("--node-rank", type=int, default=0, help="Number of this host.")
+@click.option("--nodes", default=None, metavar="N", help="Hosts on which the ranks lie, equally many on each, for the "
+              "launchers slurm and torchrun.  [default: 1]")  # fmt: skip
+@slurm_option
+@click.option("--node-rank", type=int, default=0, help="Number of this host, where it is started by hand on each.")
 @click.option("--master", default="", metavar="HOST:PORT", help="Where host 0 listens.")
 @click.option("--full", is_flag=True, help="A suite's own sizes, even where the machine is small for them.")
 @_in_place
@@ -115,6 +118,8 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
         suite_of(requested_measurement(what, args, options), spelled),
         Where(options["out"], options["again"]),
     )
+    if goes_to_slurm(options):
+        return send(reporter, options, suite.most_nodes, suite.files(Path(what)))
     folder, complete = measure(suite, reporter, where, requested_nodes(options))
     code = _show(output, folder.path, as_json, options["trace"])
     output.say(f"kept in {folder.path}; see it again with: scalewise show {folder.path}")
@@ -125,6 +130,8 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
 @click.argument("script", metavar="SCRIPT.py", required=False)
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.option("--ranks", type=int, default=2, show_default=True)
+@click.option("--nodes", type=int, default=1, help="Hosts on which the ranks lie, with --launcher slurm.")
+@slurm_options
 @click.option("--plain", is_flag=True, help="Run as `python SCRIPT.py`: for one process, or a script that starts its "
               "ranks itself.")  # fmt: skip
 @click.option("--on", type=click.Choice(["cpu"]), default=None, help="Examine a script for GPUs on CPU ranks.")
@@ -160,7 +167,10 @@ def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool
     from scalewise.report.html import write_page
     from scalewise.report.sarif import write_sarif
 
-    examined = diagnose_script(requested_diagnosis(script, args, options), reporter)
+    request = requested_diagnosis(script, args, options)
+    if goes_to_slurm(options):
+        return send(reporter, options, options["nodes"], [request.script])
+    examined = diagnose_script(request, reporter)
     document = diagnosis_document(examined.diagnosis, examined.words)
     page, log = (options["html"], write_page, document), (options["sarif"], write_sarif, examined.diagnosis)
     _present(output, diagnosis_json(examined) if as_json else document, page, log)
@@ -247,6 +257,7 @@ def extrapolate(source: Path, as_json: bool, quiet: bool, **options: Any) -> int
 @click.option(
     "--predict", is_flag=True, help="Ask before measuring what you expect, and show it beside what was measured."
 )
+@slurm_options
 @author_options
 @_as_json
 @_quiet
@@ -261,6 +272,10 @@ def course(reports: Path, as_json: bool, quiet: bool, **options: Any) -> int:
     if options["predict"] and quiet:
         raise BadRequest("--predict asks questions, and --quiet hides them.", "Leave one of the two out.")
     output, reporter = _streams(quiet)
+    if goes_to_slurm(options):
+        if options["predict"]:
+            raise BadRequest("--predict asks questions, and a job has nobody to ask.", "Leave --predict out.")
+        return send(reporter, options)
     where, read_line = Where(options["out"], options["again"]), line_typed if options["predict"] else None
     folders, complete = run_suites(reporter, CourseRequest(where, options["device"], options["full"], read_line))
     files, written = write_pdf_or_page(reporter, folders, report_options(options, reports))
@@ -402,13 +417,13 @@ def compare(a: Path, b: Path, allow: tuple[str, ...], as_json: bool, quiet: bool
     return DOUBTFUL if any(caveat.severity == "doubt" for one in comparisons for caveat in one.caveats) else DONE
 
 
-def _streams(quiet: bool) -> "tuple[Output, TerminalReporter]":
+def _streams(quiet: bool) -> "tuple[Output, Reporter]":
     """Returns the output for results, and the reporter that tells what a job does meanwhile."""
     from scalewise.console.output import Output
     from scalewise.console.terminal_reporter import TerminalReporter
 
     output = Output(quiet)
-    return output, TerminalReporter(output)
+    return output, noted(TerminalReporter(output))
 
 
 def _show(output: "Output", folder: Path, as_json: bool, trace: Path | None) -> int:
@@ -434,7 +449,7 @@ def _present(output: "Output", result: object, *files: "ResultFile") -> None:
 def main(args: Sequence[str] | None = None) -> None:
     """Runs a verb and exits with its code; whatever a user can cause ends in a sentence, not in a traceback."""
     try:
-        code = verbs.main(args, standalone_mode=False)
+        code = verbs.main(args, standalone_mode=False, obj=tuple(args) if args is not None else None)
     except BadRequest as error:
         from scalewise.console.output import Output
 

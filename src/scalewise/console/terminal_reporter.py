@@ -184,9 +184,17 @@ class CompareProgress(Progress):
         self.output.say(f"{spec.name}: {outcome.sentence}, {outcome.wall_seconds:.1f} s")
 
 
+class FollowProgress(Progress):
+    """Progress of a campaign in a job, whose own lines tell how its runs end."""
+
+    def tell_end(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
+        """Prints nothing: the job has said it."""
+
+
 _PROGRESS: dict[Job, type[Progress]] = {
     "measure": Progress,
     "diagnose": DoctorProgress,
     "rehearse": RehearseProgress,
     "compare": CompareProgress,
+    "follow": FollowProgress,
 }

@@ -35,6 +35,7 @@ class DiagnoseRequest:
     script: Path
     args: tuple[str, ...] = ()
     ranks: int = 2
+    nodes: tuple[int, ...] = ()  # under Slurm, on how many hosts the ranks lie; empty: on this one
     plain: bool = False
     on_cpu: bool = False
     device: DeviceChoice = "auto"
@@ -80,6 +81,8 @@ def observing_suite(request: DiagnoseRequest) -> Suite:
         request.script,
         request.args,
         ranks=(1,) if request.plain else (request.ranks,),
+        nodes=() if request.plain else request.nodes,
+        launcher="slurm" if request.nodes else "fork",
         mode="python" if request.plain else "torchrun",
         device=request.device,
         limit_seconds=request.limit_seconds,

@@ -11,9 +11,8 @@ from scalewise.analysis.fits import ALL_REDUCE, link_points
 from scalewise.errors import BadRequest
 from scalewise.jobs.measure import Here
 from scalewise.jobs.reporter import Reporter, SilentListener
-from scalewise.launch.campaign import run_campaign
+from scalewise.launch.campaign import Interrupts, run_campaign
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.interrupts import Interrupts
 from scalewise.launch.peak_rates import all_kept_peaks, keep_peaks, kept_peaks, same_seat, seat_of
 from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.adhoc import script_suite

@@ -1,18 +1,22 @@
 """Makes the runs of a suite: looks at the machine, plans, launches, and keeps the suite's text beside the runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 from scalewise.errors import BadRequest
 from scalewise.jobs.reporter import Reporter
-from scalewise.launch.campaign import disk_trouble_explained, run_campaign
+from scalewise.launch.campaign import Interrupts, disk_trouble_explained, run_campaign
 from scalewise.launch.forkserver import Servers
+from scalewise.launch.launcher import Launcher
+from scalewise.launch.local import TorchrunLauncher
+from scalewise.launch.meeting import MetHosts, Planner, attend, meeting_folder
 from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.expand import Plan, Refusal, expand, folder_name
 from scalewise.plan.experiment import Suite
 from scalewise.records.codec import write_json
-from scalewise.records.folder import SuiteFolder
+from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.outcome import Outcome
 from scalewise.records.spec import Nodes
@@ -33,15 +37,43 @@ class Here:
 
     servers: Servers
     facts: MachineFacts
+    launcher: Launcher | None = None  # of all runs; None: of each the one that its experiment names
 
 
 def measure(suite: Suite, reporter: Reporter, where: Where, nodes: Nodes | None = None) -> tuple[SuiteFolder, bool]:
-    """Makes every run that is not made yet; returns the folder, and whether all runs are made."""
+    """Makes every run that is not made yet; returns the folder, and whether all runs are made.
+
+    With `nodes`, scalewise was started by hand on several hosts: host 0 plans, and the others take part in its runs.
+    """
     if nodes is not None:
         reporter.say("several hosts: scripts work in the folder itself, by which ranks may share files")
     reporter.say("looking at the machine")
     with Servers() as servers:
-        return measure_here(suite, reporter, where, Here(servers, machine_facts(servers)), nodes)
+        here = Here(servers, machine_facts(servers))
+        return (
+            measure_here(suite, reporter, where, here) if nodes is None else _met(suite, reporter, where, here, nodes)
+        )
+
+
+def _met(suite: Suite, reporter: Reporter, where: Where, here: Here, nodes: Nodes) -> tuple[SuiteFolder, bool]:
+    """Makes the runs together with scalewise on other hosts."""
+    request = "" if where.again else sha256(suite.source.encode()).hexdigest()
+    folder = meeting_folder(where.out, nodes)
+
+    def own(run: RunFolder, node_rank: int) -> Launcher:
+        return TorchrunLauncher(here.facts, here.servers, run.spec_on(node_rank))
+
+    if nodes.node_rank == 0:
+        with Planner(folder, nodes, request) as planner:
+            met = MetHosts(planner, here.facts, own)
+            made, complete = measure_here(suite, reporter, where, replace(here, launcher=met), nodes)
+            planner.done(made.path, complete)
+        return made, complete
+    with Interrupts() as interrupts:
+        found, complete = attend(folder, nodes, request, here.facts, own, reporter.say, lambda: interrupts.asked)
+    if found is None:
+        raise BadRequest("Host 0 ended before it made a run.", "It says why; then start the same command on all hosts.")
+    return SuiteFolder(found), complete
 
 
 def measure_here(
@@ -56,7 +88,7 @@ def measure_here(
     folder = suite_folder(suite, plan, here.facts, where)
     reporter.say(f"{counted(len(plan.runs), 'run')} into {folder.path}")
     with reporter.runs("measure") as progress:
-        outcomes = run_campaign(plan.runs, folder, here.facts, progress, here.servers)
+        outcomes = run_campaign(plan.runs, folder, here.facts, progress, here.servers, launcher=here.launcher)
     return folder, _all_made(reporter, outcomes)
 
 

@@ -21,9 +21,8 @@ from scalewise.jobs.measure import Here, Where, planned, suite_folder
 from scalewise.jobs.rehearse_record import from_record, keep_computing, record_asked
 from scalewise.jobs.rehearse_request import RehearseRequest
 from scalewise.jobs.reporter import Reporter
-from scalewise.launch.campaign import run_campaign
+from scalewise.launch.campaign import Interrupts, run_campaign
 from scalewise.launch.forkserver import Servers
-from scalewise.launch.interrupts import Interrupts
 from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.python_file import check_is_python

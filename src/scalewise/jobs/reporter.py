@@ -11,7 +11,7 @@ from scalewise.records.pulse import Pulse
 from scalewise.records.spec import RunSpec
 
 Tone = Literal["plain", "heading", "warning"]
-Job = Literal["measure", "diagnose", "rehearse", "compare"]
+Job = Literal["measure", "diagnose", "rehearse", "compare", "follow"]  # follow: lines of its own tell how runs end
 
 
 class Reporter(Protocol):

@@ -153,6 +153,7 @@ class MeasureRequest:
     what: str
     args: tuple[str, ...] = ()
     ranks: tuple[int, ...] | None = None
+    nodes: tuple[int, ...] | None = None
     repeat: int | None = None
     change: tuple[str, ...] = ()
     emulate_link: str | None = None
@@ -208,6 +209,7 @@ def _script(request: MeasureRequest, spelled: Spelled) -> Suite:
         raise BadRequest(f"The folder of {spelled('trace', request.trace)} does not exist.", "Make it first.")
     given = {
         "ranks": request.ranks,
+        "nodes": request.nodes,
         "repeat": request.repeat,
         "device": request.device,
         "launcher": request.launcher,
@@ -259,6 +261,7 @@ def _suite(request: MeasureRequest, spelled: Spelled) -> Suite:
     return changed(
         load_suite(path),
         ranks=request.ranks,
+        nodes=request.nodes,
         repeat=request.repeat,
         device=request.device,
         launcher=request.launcher,

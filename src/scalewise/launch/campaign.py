@@ -1,24 +1,25 @@
 """Makes the runs of a plan one after another, each in its folder; finished runs are not made again."""
 
 import errno
+import fcntl
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from types import FrameType, TracebackType
+from typing import Any, Protocol
 
 from scalewise.errors import BadRequest
-from scalewise.launch.command import command_text
 from scalewise.launch.failure_logs import exception_line, shortened
 from scalewise.launch.forkserver import Servers, ServerSource, user_environment
-from scalewise.launch.interrupts import Interrupts
-from scalewise.launch.kept_files import discard
 from scalewise.launch.launcher import Launcher
 from scalewise.launch.local import launcher_of
-from scalewise.launch.lock import locked
+from scalewise.launch.private_views import discard
 from scalewise.launch.supervise import run_one
+from scalewise.launch.torchrun import command_text
 from scalewise.launch.turn_group import make_together
 from scalewise.records.codec import BadRecord, read_json, write_json
 from scalewise.records.folder import RunFolder, SuiteFolder, keep_made, made_runs
@@ -32,6 +33,54 @@ from scalewise.records.wrapped import left_out_with
 _NOT_RESULTS = ("interrupted", "not_started", "watcher_failed")
 _counting = threading.Lock()  # runs that take turns end at the same time
 MOST_TIMES_AGAIN = 3  # how often runs are made again because a part of the watcher has failed in the script
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds the folder's lock; the kernel releases it however this process ends."""
+    with open(folder / ".lock", "w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadRequest(
+                f"another scalewise is measuring into {folder}",
+                "wait until it has ended, or choose another folder",
+            ) from None
+        yield
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+
+class Interrupts:
+    """A context that notes the user's request to stop; the earlier signal handlers are restored afterwards."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.last_run = False  # SIGUSR1: the one that is being made may end, and no other begins
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> "Interrupts":
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                # `nohup` ignores SIGHUP so that the runs outlive the terminal; that stays so.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, previous in self._previous.items():
+            signal.signal(number, previous)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGUSR1:
+            self.last_run = True
+            return
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
 
 
 class Listener(Protocol):
@@ -81,20 +130,18 @@ def run_campaign(
     Who goes on to other campaigns gives `interrupts`: they tell of a wish that came when the last run was just ending.
     `launcher` starts all runs that take no turns, instead of the one that each spec names.
     """
-    node_rank = max((spec.nodes.node_rank for spec in specs if spec.nodes), default=0)
     outcomes: list[Outcome | None] = [None] * len(specs)
     with ExitStack() as stack:
         stack.enter_context(disk_trouble_explained(folder.path))
         folder.path.mkdir(parents=True, exist_ok=True)
-        stack.enter_context(locked(folder.path, node_rank))
-        if not any(spec.nodes for spec in specs):
-            for left in folder.path.glob("*/.view"):  # left by a process that was killed
-                discard(left)
+        stack.enter_context(locked(folder.path))
+        for left in folder.path.glob("*/.view"):  # left by a process that was killed
+            discard(left)
         servers = servers or stack.enter_context(Servers())
         interrupts = stack.enter_context(interrupts or Interrupts())
         maker = _Maker(specs, folder, machine, servers, OneAtATime(listener), interrupts, launcher)
         for start, stop in rings(specs):
-            if interrupts.asked:
+            if interrupts.asked or interrupts.last_run:
                 break
             outcomes[start:stop] = maker.make(range(start, stop))
     return tuple(outcomes)
@@ -155,10 +202,9 @@ class _Maker:
 
     def _keep_count(self, spec: RunSpec) -> None:
         """Adds the run to the list of runs made; earlier names stay if the folder is removed between two runs."""
-        if not _is_second_node(spec):
-            with _counting:
-                self.made.update(dict.fromkeys([*made_runs(self.folder), spec.name]))
-                keep_made(self.folder, tuple(self.made))
+        with _counting:
+            self.made.update(dict.fromkeys([*made_runs(self.folder), spec.name]))
+            keep_made(self.folder, tuple(self.made))
 
     def _spec(self, index: int) -> RunSpec:
         spec = self.specs[index]
@@ -179,13 +225,13 @@ class _Maker:
         spec = self._spec(index)
         self.listener.started(index, len(self.specs), spec)
         folder = self.folder.run(spec.name)
-        spec_path = _prepared(spec, folder, self.machine)
-        launcher = self.launcher or launcher_of(spec, self.machine, servers, spec_path)
+        _prepare(spec, folder, self.machine)
+        launcher = self.launcher or launcher_of(spec, self.machine, servers)
         hear = partial(self.listener.pulses, spec)
         outcome = run_one(spec, folder, launcher, hear, stop)
         if again and {*map(left_out_with, outcome.raised_by)} - {"", *spec.without_hooks}:
             outcome = replace(outcome, hint="the run is made again without it")
-        write_json(outcome_path(folder, spec), outcome)
+        write_json(folder.outcome, outcome)
         self._keep_count(spec)
         self.listener.ended(index, len(self.specs), spec, outcome)
         return outcome
@@ -198,24 +244,21 @@ def _reason(outcome: Outcome) -> str:
     return shortened(named, 200) or "it raised an error"
 
 
-def _prepared(spec: RunSpec, run: RunFolder, machine: MachineFacts) -> Path:
-    """Writes the run's spec, machine and command, and returns the path of the spec."""
-    if not _is_second_node(spec):
-        clear(run)
+def _prepare(spec: RunSpec, run: RunFolder, machine: MachineFacts) -> None:
+    """Makes room for a run, and writes its spec, machine and command."""
+    clear(run)
     run.path.mkdir(parents=True, exist_ok=True)
-    spec_path = _node_name(run.spec, spec)
-    write_json(spec_path, spec)
-    write_json(_node_name(run.machine, spec), machine)
-    text = command_text(spec, spec_path.resolve(), machine.isa_cap, user_environment())
-    _node_name(run.command, spec).write_text(text, encoding="utf-8")
-    return spec_path
+    write_json(run.spec, spec)
+    write_json(run.machine, machine)
+    text = command_text(spec, run.spec.resolve(), machine.isa_cap, user_environment())
+    run.command.write_text(text, encoding="utf-8")
 
 
 def finished_outcome(run: RunFolder, spec: RunSpec) -> Outcome | None:
     """The outcome of the run if it was made before; None if it is to be made, for the first time or again."""
     try:
-        outcome = read_json(outcome_path(run, spec), Outcome)
-        made = read_json(_node_name(run.spec, spec), RunSpec)
+        outcome = read_json(run.outcome, Outcome)
+        made = read_json(run.spec, RunSpec)
     except BadRecord:
         return None
     if outcome.kind in _NOT_RESULTS:
@@ -226,11 +269,6 @@ def finished_outcome(run: RunFolder, spec: RunSpec) -> Outcome | None:
             "choose another folder, or remove that one",
         )
     return outcome
-
-
-def outcome_path(run: RunFolder, spec: RunSpec) -> Path:
-    """The path of `outcome.json`, or of a file of its own for every further node."""
-    return _node_name(run.outcome, spec)
 
 
 def clear(run: RunFolder) -> None:
@@ -270,13 +308,3 @@ def disk_trouble_explained(folder: Path) -> Iterator[None]:
                 f"{folder} was removed while its runs were being made", "run the same command again: it starts anew"
             ) from error
         raise
-
-
-def _is_second_node(spec: RunSpec) -> bool:
-    return spec.nodes is not None and spec.nodes.node_rank > 0
-
-
-def _node_name(path: Path, spec: RunSpec) -> Path:
-    if spec.nodes is None or spec.nodes.node_rank == 0:
-        return path
-    return path.with_name(f"{path.stem}.node{spec.nodes.node_rank}{path.suffix}")

@@ -1,8 +1,11 @@
 """Makes the variables of a run's ranks: those the script sees, as torchrun sets them, and those it does not see."""
 
 import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
+
+import psutil
 
 import scalewise
 from scalewise.records.spec import RunSpec
@@ -41,17 +44,35 @@ def hidden(spec: RunSpec, visible: Mapping[str, str], spec_path: Path, out: Path
     guards = {}
     if spec.nodes is None and "GLOO_SOCKET_IFNAME" not in visible:
         guards["GLOO_SOCKET_IFNAME"] = "lo"
+    if spec.nodes and spec.nodes.count > 1 and "GLOO_SOCKET_IFNAME" not in visible:
+        guards["GLOO_SOCKET_IFNAME"] = interface_to(spec.nodes.master_address)
     if isa_cap and "ONEDNN_MAX_CPU_ISA" not in visible:
         guards["ONEDNN_MAX_CPU_ISA"] = isa_cap
     if _believes_in_gpus(spec) and "CUDA_VISIBLE_DEVICES" not in visible:
         guards["CUDA_VISIBLE_DEVICES"] = ""  # the script is to see GPUs; the libraries must find none
     users_path = visible.get("PYTHONPATH", "")
+    guards = {name: value for name, value in guards.items() if value or name == "CUDA_VISIBLE_DEVICES"}
     return guards | {
         SPEC: str(spec_path),
         OUT: str(out),
         HIDE: ",".join(guards),
         "PYTHONPATH": INJECT + (os.pathsep + users_path if users_path else ""),
     }
+
+
+def interface_to(address: str) -> str:
+    """The network interface by which packets leave for that host; empty if it cannot be told.
+
+    Left to itself, gloo takes the address that the host's own name means, which on many systems is 127.0.1.1.
+    """
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))  # sends nothing
+            own = probe.getsockname()[0]
+    except OSError:
+        return ""
+    found = [name for name, known in psutil.net_if_addrs().items() if any(one.address == own for one in known)]
+    return found[0] if found else ""
 
 
 def _believes_in_gpus(spec: RunSpec) -> bool:

@@ -20,7 +20,7 @@ from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.orders import ExecOrder, RankOrder
 from scalewise.records.outcome import World
-from scalewise.records.pulse import BYTES_PER_RANK, STACK_SIGNAL, Pulse, create_pulses, read_pulses
+from scalewise.records.pulse import STACK_SIGNAL, Pulse, create_pulses, read_pulses
 from scalewise.records.spec import RunSpec
 
 _STACK_SECONDS = 0.5
@@ -47,6 +47,11 @@ class HostRanks(ABC):
         """The numbers of these ranks among the ranks of all nodes."""
         first = first_rank(self.spec)
         return range(first, first + self.spec.ranks)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """No names: the ranks are on this host, which the rows of each name."""
+        return ()
 
     @property
     def seconds(self) -> float:
@@ -90,7 +95,7 @@ class HostRanks(ABC):
 
     def pulses(self) -> tuple[Pulse, ...]:
         """Reads the signs of life from the file that the ranks have mapped into their memory."""
-        return read_pulses(self.folder.pulses)
+        return read_pulses(self.folder.pulses_on(node_rank_of(self.spec)))
 
     def sample(self) -> None:
         """Samples the machine, with the number of steps that each rank has made by now."""
@@ -238,7 +243,9 @@ class HostLauncher(ABC):
             if isinstance(problem, LaunchFailed):
                 problem.world = seen
             raise
-        ranks.sampler = Sampler(_samples_path(spec, folder), self.machine.cores, spec.device == "cuda", ranks.start_ns)
+        ranks.sampler = Sampler(
+            folder.samples_on(node_rank_of(spec)), self.machine.cores, spec.device == "cuda", ranks.start_ns
+        )
         return ranks
 
 
@@ -265,6 +272,11 @@ def signal_name(number: int) -> str:
 def first_rank(spec: RunSpec) -> int:
     """The global number of this node's first rank."""
     return spec.nodes.node_rank * spec.ranks if spec.nodes else 0
+
+
+def node_rank_of(spec: RunSpec) -> int | None:
+    """The number of this host among those of the run; None if the run has only one."""
+    return spec.nodes.node_rank if spec.nodes else None
 
 
 def queued_seconds(pid: int) -> float:
@@ -317,19 +329,10 @@ def _check(spec: RunSpec) -> None:
             f"the script {spec.script} does not exist",
             did_you_mean(script.name, beside) or "check the path of the script",
         )
-    if spec.nodes is not None and spec.launcher != "torchrun":
+    if spec.nodes is not None and spec.launcher == "fork":
         raise LaunchFailed("several nodes need torchrun", "add --launcher torchrun")
 
 
 def _prepare_pulses(spec: RunSpec, folder: RunFolder) -> None:
-    """Creates the file for signs of life, unless another node, which shares the folder, has created it."""
-    size = BYTES_PER_RANK * spec.world_size
-    if spec.nodes is None or not folder.pulses.is_file() or folder.pulses.stat().st_size != size:
-        create_pulses(folder.pulses, spec.world_size)
-
-
-def _samples_path(spec: RunSpec, folder: RunFolder) -> Path:
-    if first_rank(spec) == 0:
-        return folder.samples
-    assert spec.nodes is not None
-    return folder.samples.with_name(f"samples.node{spec.nodes.node_rank}.jsonl")
+    """Creates the file for signs of life of this host's ranks; it has room for those of all hosts."""
+    create_pulses(folder.pulses_on(node_rank_of(spec)), spec.world_size)

@@ -25,6 +25,10 @@ class LaunchFailed(Exception):
         self.world = world  # what the run had done to the script's files by then
 
 
+class HostLost(LaunchFailed):
+    """The error for a host that was lost while its ranks ran: the run says nothing and is made again."""
+
+
 class RankProcesses(Protocol):
     """The ranks of one run, from their start until nothing of them is left."""
 
@@ -39,6 +43,10 @@ class RankProcesses(Protocol):
     @property
     def over(self) -> bool:
         """True if nothing more will happen."""
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of the hosts on which the ranks lie, if the launcher chose them; empty: on this one."""
 
     @property
     def seconds(self) -> float:

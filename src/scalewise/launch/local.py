@@ -2,13 +2,15 @@
 
 import sys
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from scalewise.launch import environment
 from scalewise.launch.forkserver import ServerSource
 from scalewise.launch.host_ranks import HostLauncher, HostRanks, ServerRanks, Start
+from scalewise.launch.launcher import Launcher
+from scalewise.launch.slurm.step import SlurmLauncher
 from scalewise.launch.torchrun import TorchrunRanks, torchrun_order
 from scalewise.launch.working_folder import Seat
 from scalewise.records.machine import MachineFacts
@@ -55,14 +57,16 @@ class TorchrunLauncher(HostLauncher):
         return alone
 
 
-LAUNCHERS: dict[LauncherName, type[HostLauncher]] = {"fork": ForkLauncher, "torchrun": TorchrunLauncher}
+LAUNCHERS: dict[LauncherName, Callable[[MachineFacts, ServerSource], Launcher]] = {
+    "fork": ForkLauncher,
+    "torchrun": TorchrunLauncher,
+    "slurm": SlurmLauncher,
+}
 
 
-def launcher_of(
-    spec: RunSpec, machine: MachineFacts, servers: ServerSource, spec_path: Path | None = None
-) -> HostLauncher:
+def launcher_of(spec: RunSpec, machine: MachineFacts, servers: ServerSource) -> Launcher:
     """The one that the spec names."""
-    return LAUNCHERS[spec.launcher](machine, servers, spec_path)
+    return LAUNCHERS[spec.launcher](machine, servers)
 
 
 Order = TypeVar("Order", bound=RankOrder | ExecOrder)

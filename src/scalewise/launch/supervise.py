@@ -2,14 +2,14 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from scalewise.launch.conclude import Ending, conclude
 from scalewise.launch.failure_logs import gather
-from scalewise.launch.launcher import Launcher, LaunchFailed, RankProcesses
+from scalewise.launch.launcher import HostLost, Launcher, LaunchFailed, RankProcesses
 from scalewise.launch.verdict import Limits, RankView, Verdict, judge
-from scalewise.launch.world_words import with_world
 from scalewise.records.folder import RunFolder
-from scalewise.records.outcome import Outcome
+from scalewise.records.outcome import Outcome, OutcomeKind, World
 from scalewise.records.pulse import Pulse
 from scalewise.records.spec import RunSpec
 
@@ -36,7 +36,7 @@ def run_one(spec: RunSpec, folder: RunFolder, launcher: Launcher, hear: Hear, st
         outcome = _not_started(problem, ranks.seconds_before + ranks.seconds)
     finally:
         seen = ranks.close()
-    return with_world(outcome, seen, spec)
+    return with_world(replace(outcome, hosts=ranks.hosts), seen, spec)
 
 
 def _supervised(
@@ -64,7 +64,8 @@ def _supervised(
 
 def _not_started(problem: LaunchFailed, wall_seconds: float) -> Outcome:
     """The outcome of a run that never came to its ranks, or lost them."""
-    return Outcome("not_started", problem.sentence, problem.hint, None, (), wall_seconds, wall_seconds, ())
+    kind: OutcomeKind = "interrupted" if isinstance(problem, HostLost) else "not_started"
+    return Outcome(kind, problem.sentence, problem.hint, None, (), wall_seconds, wall_seconds, ())
 
 
 class Supervision:
@@ -120,3 +121,27 @@ def enough_steps(spec: RunSpec) -> int:
     """
     waits_for_last = spec.turns is not None and spec.turns.index < spec.turns.size - 1
     return spec.enough_steps + 1 if spec.enough_steps and waits_for_last else spec.enough_steps
+
+
+_UNMAPPED = "Value too large for defined data type"  # an overlay cannot copy a file of another group
+
+
+def with_world(outcome: Outcome, world: World | None, spec: RunSpec) -> Outcome:
+    """The outcome with its files; a script that resumed and had nothing left to train gets a sentence of its own."""
+    if world is None:
+        return outcome
+    outcome = replace(outcome, world=world)
+    if outcome.kind == "no_steps" and world.read:
+        in_place = spec.folder_use == "in_place"
+        instead = "leave --in-place out, so that every run starts from the folder as it was, or " if in_place else ""
+        return replace(
+            outcome,
+            sentence=f"{outcome.sentence}; the script read {world.read[0].text()}",
+            hint=f"it seems to have resumed a training that was over: {instead}"
+            "move that file away, or let the script train longer",
+        )
+    if world.view == "overlay" and any(_UNMAPPED in line for end in outcome.ranks for line in end.last_lines):
+        return replace(
+            outcome, hint="the file belongs to another group, which a private view cannot keep: add --in-place"
+        )
+    return outcome

@@ -5,7 +5,7 @@ import os
 import platform
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -59,6 +59,25 @@ def machine_facts(servers: Servers) -> MachineFacts:
         probes=of_torch.probes,
         gpus=nvml.facts(),
         versions=versions | ({"driver": driver} if driver else {}),
+    )
+
+
+def facts_like(other: MachineFacts, servers: Servers) -> MachineFacts:
+    """Facts of this machine; what takes seconds to find out is taken over from a machine of the same kind."""
+    cpu = _cpu_info()
+    model = cpu.get("model name", platform.processor() or platform.machine())
+    own = model, _version("torch"), platform.python_version()
+    if own != (other.cpu_model, other.versions.get("torch"), other.versions.get("python")):
+        return machine_facts(servers)
+    return replace(
+        other,
+        host=platform.node(),
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        cores=usable_cores(),
+        memory_bytes=_memory_bytes(),
+        governor=_governor(),
+        gpus=nvml.facts(),
+        peaks=(),
     )
 
 

@@ -11,6 +11,7 @@ from scalewise.records.outcome import WrittenFile
 MOST_FILES = 20_000  # listing so many takes a tenth of a second; a folder with more holds data, not only work
 CHECKPOINTS = (".pt", ".pth", ".pth.tar", ".ckpt", ".safetensors", ".distcp")
 CACHES = ("__pycache__",)  # made by an interpreter itself, whatever the script does
+NOTES = (".hosts-", ".slurm-")  # folders beside the runs in which hosts meet and jobs are kept
 _APART = (".git", "node_modules", *CACHES)
 
 
@@ -116,6 +117,6 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 def _is_apart(entry: os.DirEntry[str]) -> bool:
     """Tells whether no training script writes to the folder: a repository, an environment, or scalewise's own runs."""
     # Path.exists would raise for a folder that may not be entered.
-    if entry.name in _APART or os.access(f"{entry.path}/pyvenv.cfg", os.F_OK):
+    if entry.name in _APART or entry.name.startswith(NOTES) or os.access(f"{entry.path}/pyvenv.cfg", os.F_OK):
         return True
     return os.access(f"{entry.path}/suite.toml", os.F_OK) and os.access(f"{entry.path}/machine.json", os.F_OK)

@@ -4,7 +4,10 @@ An overlay is best: the script finds the folder at its own path, and writes else
 script starts in a copy of the folder. A folder too large to copy is refused. Decision 0016.
 """
 
+import ctypes
 import os
+import struct
+import sys
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -13,12 +16,21 @@ from pathlib import Path
 
 import psutil
 
-from scalewise.launch.copied import Copied, TooLarge, copy_folder, linked_outside
 from scalewise.launch.forkserver import Connection
-from scalewise.launch.kept_files import Keeper, discard
 from scalewise.launch.launcher import LaunchFailed
-from scalewise.launch.overlay import is_below, layer_changes, left_open, make_layers, private_folders
-from scalewise.launch.reads import Reads
+from scalewise.launch.private_views import (
+    Copied,
+    Keeper,
+    TooLarge,
+    copy_folder,
+    discard,
+    is_below,
+    layer_changes,
+    left_open,
+    linked_outside,
+    make_layers,
+    private_folders,
+)
 from scalewise.launch.tree import MOST_FILES, Look, foreign_path, look_through, written_between
 from scalewise.records.codec import BadRecord, read_json
 from scalewise.records.folder import RunFolder, SuiteFolder
@@ -265,3 +277,50 @@ def _written_before(run: RunFolder, spec: RunSpec) -> dict[str, str]:
         if world is not None and world.view == "in_place":
             found |= {one.path: other.path.name for one in world.files if one.change != "removed"}
     return found
+
+
+_ACCESS, _MODIFY, _CLOSE_NOWRITE = 0x1, 0x2, 0x10
+_EVENT = struct.Struct("iIII")
+_MOST_BYTES = 1 << 20
+MOST_WATCHED = 1000
+
+
+class Reads:
+    """A watch on files; if the system has no way to watch them, none counts as read."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+        self._descriptor = -1  # opened for the first file
+
+    def watch(self, path: str, name: str) -> None:
+        """Watches a file from now on; `name` is what the file is called in the result."""
+        if sys.platform != "linux" or len(self._names) >= MOST_WATCHED:
+            return
+        libc = ctypes.CDLL(None, use_errno=True)
+        if self._descriptor < 0:
+            self._descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        number = libc.inotify_add_watch(self._descriptor, os.fsencode(path), _ACCESS | _MODIFY | _CLOSE_NOWRITE)
+        if number >= 0:
+            self._names[number] = name
+
+    def end(self) -> list[str]:
+        """The files that were read before anything was written to them."""
+        if self._descriptor < 0:
+            return []
+        first: dict[int, bool] = {}
+        while data := self._more():
+            offset = 0
+            while offset < len(data):
+                number, mask, _, length = _EVENT.unpack_from(data, offset)
+                offset += _EVENT.size + length
+                if mask & (_ACCESS | _MODIFY | _CLOSE_NOWRITE):
+                    first.setdefault(number, not mask & _MODIFY)
+        os.close(self._descriptor)
+        self._descriptor = -1
+        return sorted({self._names[number] for number, read in first.items() if read and number in self._names})
+
+    def _more(self) -> bytes:
+        try:
+            return os.read(self._descriptor, _MOST_BYTES)
+        except OSError:
+            return b""

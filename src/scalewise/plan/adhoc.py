@@ -20,6 +20,7 @@ def script_suite(
     args: Sequence[str] = (),
     *,
     ranks: tuple[int, ...] = (1,),
+    nodes: tuple[int, ...] = (),
     repeat: int = 1,
     device: DeviceChoice = "auto",
     launcher: LauncherName = "fork",
@@ -41,8 +42,7 @@ def script_suite(
         raise BadRequest(f"--repeat {repeat} measures nothing.", "Give a number of repeats of at least 1.")
     if steps < 0:
         raise BadRequest(f"--steps {steps} is no number of steps.", "Give 1 or more, or leave it out.")
-    if mode == "python" and ranks != (1,):
-        raise BadRequest("A plain python process has no ranks.", "Leave --ranks out, or use mode torchrun.")
+    _check_ranks(mode, ranks, nodes)
     if devices < 0 or devices > MOST_DEVICES:
         raise BadRequest(f"--devices {devices} is no number of GPUs.", f"Give one from 1 to {MOST_DEVICES}.")
     path = script.resolve()
@@ -57,6 +57,7 @@ def script_suite(
         device="cpu" if examination and examination.on_cpu else device,
         launcher=launcher,
         ranks=ranks,
+        nodes=nodes,
         repeat=repeat,
         changes=changes,
         limit_seconds=limit_seconds,
@@ -73,6 +74,19 @@ def script_suite(
         raise BadRequest(f"No turns can be taken: {problem[0]}.", f"{problem[1][:1].upper()}{problem[1][1:]}.")
     suite = Suite(f"{name}-doctor" if examination else name, experiments=(experiment,), title=path.name)
     return Suite(suite.name, suite.experiments, suite.title, source=_toml(suite))
+
+
+def _check_ranks(mode: Mode, ranks: tuple[int, ...], nodes: tuple[int, ...]) -> None:
+    """Refuses ranks of a plain process, and numbers of ranks that do not lie evenly on the hosts."""
+    if mode == "python" and ranks != (1,):
+        raise BadRequest("A plain python process has no ranks.", "Leave --ranks out, or use mode torchrun.")
+    if mode == "python" and set(nodes) - {1}:
+        raise BadRequest("A plain python process runs on one host.", "Leave --nodes out, or use mode torchrun.")
+    uneven = [(count, hosts) for hosts in nodes for count in ranks if count % hosts]
+    if uneven:
+        count, hosts = uneven[0]
+        said = f"{count} rank{'s' if count > 1 else ''} cannot be spread evenly over {hosts} hosts."
+        raise BadRequest(said, "--ranks is the number of all ranks; give a multiple of --nodes.")
 
 
 def check_script(script: Path) -> None:
@@ -100,6 +114,7 @@ def _toml(suite: Suite) -> str:
         "device": one.device,
         "launcher": one.launcher,
         "ranks": one.ranks,
+        **({"nodes": one.nodes} if one.nodes else {}),
         "repeat": one.repeat,
         "changes": [changes_text(arm) for arm in one.changes],
         "limit_seconds": float(one.limit_seconds),

@@ -32,7 +32,7 @@ from scalewise.units import counted
 
 def turns_problem(experiment: Experiment, nodes: Nodes | None) -> tuple[str, str] | None:
     """The reason why the arms of this experiment cannot take turns and what would help, or None if they can."""
-    if nodes is not None:
+    if nodes is not None or experiment.nodes not in ((), (1,)):
         return "turns are taken on one host", "run it on one host, or leave turns out"
     if experiment.launcher != "fork":
         return f"launcher {experiment.launcher} starts one run at a time", "take turns with the fork launcher"
@@ -137,7 +137,10 @@ class Plan:
 
 
 def expand(suite: Suite, machine: MachineFacts, cwd: Path, *, python: str = "", nodes: Nodes | None = None) -> Plan:
-    """Expands a suite into the runs for this machine; `cwd` is the folder in which scripts start, as with torchrun."""
+    """Expands a suite into the runs for this machine; `cwd` is the folder in which scripts start, as with torchrun.
+
+    `nodes` are the hosts on which scalewise was started by hand.
+    """
     runs: list[RunSpec] = []
     refusals: list[Refusal] = []
     common = {"suite": suite.name, "cwd": str(cwd), "python": python, "nodes": nodes}
@@ -166,7 +169,7 @@ def expand(suite: Suite, machine: MachineFacts, cwd: Path, *, python: str = "", 
         runs += in_rings(timed) if experiment.turns else timed
         if experiment.inspect:
             runs += _inspected(experiment, specs, names)
-        if experiment.rehearse and nodes is None:
+        if experiment.rehearse and nodes is None and experiment.launcher != "slurm":
             runs += _rehearsed(experiment, machine, common)
     return Plan(tuple(runs), tuple(refusals))
 
@@ -194,6 +197,8 @@ def _rehearsed(experiment: Experiment, machine: MachineFacts, common: Mapping[st
 
 def suite_id(plan: Plan, machine: MachineFacts) -> str:
     """Eight hex digits that depend on everything that decides the runs: also the scripts' text and the machine."""
+    if any(spec.launcher == "slurm" for spec in plan.runs):
+        return _id_under_slurm(plan)
     scripts = {spec.script: script_digest(Path(spec.script)) for spec in plan.runs}
     where = [
         machine.host,
@@ -203,6 +208,14 @@ def suite_id(plan: Plan, machine: MachineFacts) -> str:
         [gpu.name for gpu in machine.gpus],
     ]
     decides = [[dataclasses.asdict(spec) for spec in plan.runs], scripts, where]
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _id_under_slurm(plan: Plan) -> str:
+    """The same on whatever hosts a job gets, so that a later job continues what an earlier one began."""
+    scripts = {spec.script: script_digest(Path(spec.script)) for spec in plan.runs}
+    of_host = {"shares": (), "oversubscribed": False, "emulated": False, "threads_per_rank": None}
+    decides = [[dataclasses.asdict(dataclasses.replace(spec, **of_host)) for spec in plan.runs], scripts]  # type: ignore[arg-type]
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -234,13 +247,9 @@ def _unable(experiment: Experiment, machine: MachineFacts, nodes: Nodes | None, 
     if experiment.device == "cuda" and not machine.gpus:
         remedy = "use device cpu, or a machine with a GPU that torch can see"
         return Refusal(experiment.name, "all runs", "device cuda was asked for and no GPU is visible", remedy)
-    if nodes and experiment.launcher != "torchrun":
-        return Refusal(
-            experiment.name,
-            "all runs",
-            "the fork launcher serves one node",
-            "use launcher torchrun for several nodes",
-        )
+    if experiment.launcher == "fork" and (nodes or any(count > 1 for count in experiment.nodes)):
+        remedy = "use launcher slurm, or torchrun started by hand on each (--node-rank, --master)"
+        return Refusal(experiment.name, "all runs", "the fork launcher serves one host", remedy)
     problem = turns_problem(experiment, nodes) if experiment.turns else None
     return Refusal(experiment.name, "all runs", *problem) if problem else None
 
@@ -253,34 +262,49 @@ def _refused(experiment: Experiment, arm: Arm, machine: MachineFacts, nodes: Nod
     """A refusal of this arm, or None if it can run."""
     what = arm_text(arm)
     values = {"device": _device(experiment, machine), **arm.axes, "ranks": arm.ranks}
-    problem = _script_problem(experiment, values, cwd)
+    problem = _script_problem(experiment, values, cwd) or _hosts_problem(experiment, arm, nodes)
     if problem:
         return Refusal(experiment.name, what, *problem)
-    if _device(experiment, machine) == "cuda" and arm.ranks > len(machine.gpus) and experiment.few_gpus != "share":
+    ranks = arm.ranks // arm.nodes
+    if _device(experiment, machine) == "cuda" and ranks > len(machine.gpus) and experiment.few_gpus != "share":
         return Refusal(
             experiment.name,
             what,
-            f"{arm.ranks} ranks need {arm.ranks} GPUs and {len(machine.gpus)} is visible"
+            f"{ranks} ranks need {ranks} GPUs and {len(machine.gpus)} is visible"
             if len(machine.gpus) == 1
-            else f"{arm.ranks} ranks need {arm.ranks} GPUs and {len(machine.gpus)} are visible",
+            else f"{ranks} ranks need {ranks} GPUs and {len(machine.gpus)} are visible",
             "use device cpu, where ranks are logical devices, or fewer ranks",
         )
     cores = len(machine.cores)
-    if _device(experiment, machine) == "cpu" and arm.ranks > cores and experiment.few_cores == "refuse":
+    if _device(experiment, machine) == "cpu" and ranks > cores and experiment.few_cores == "refuse":
         return Refusal(
             experiment.name,
             what,
-            f"{arm.ranks} ranks need {arm.ranks} cores and {cores} {'is' if cores == 1 else 'are'} here",
+            f"{ranks} ranks need {ranks} cores and {cores} {'is' if cores == 1 else 'are'} here",
             "use a machine with more cores, or fewer ranks",
         )
     reasons = [one for change in arm.changes if (one := declared(change.name).cpu_only)]
     if _device(experiment, machine) == "cuda" and reasons:
         return Refusal(experiment.name, what, reasons[0], "use device cpu")
-    world = arm.ranks * (nodes.count if nodes else 1)
     for change in arm.changes:
-        if change.rank is not None and change.rank >= world:
-            reason = f"there is no rank {change.rank} among {world}"
+        if change.rank is not None and change.rank >= arm.ranks:
+            reason = f"there is no rank {change.rank} among {arm.ranks}"
             return Refusal(experiment.name, what, reason, f"use more than {change.rank} ranks, or slow another rank")
+    return None
+
+
+def _hosts_problem(experiment: Experiment, arm: Arm, nodes: Nodes | None) -> tuple[str, str] | None:
+    """The reason why the ranks of this arm cannot lie on its hosts and what would help, or None if they can."""
+    if arm.ranks % arm.nodes:
+        reason = f"{arm.ranks} rank{'s' if arm.ranks > 1 else ''} cannot be spread evenly over {arm.nodes} hosts"
+        return reason, "give a number of ranks that is a multiple of the number of hosts"
+    hosts = nodes.count if nodes else 1
+    if experiment.launcher == "torchrun" and arm.nodes > hosts:
+        reason = f"{arm.nodes} hosts were asked for and scalewise runs on {hosts}"
+        return (
+            reason,
+            f"start the same command on each with --nodes {arm.nodes}, --node-rank and --master, or use Slurm",
+        )
     return None
 
 
@@ -310,7 +334,9 @@ def _order(experiment: Experiment, arms: int, suite: str) -> list[tuple[int, int
 def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mapping[str, object]) -> RunSpec:
     device = _device(experiment, machine)
     # On GPUs the cores are left alone: the device is the share, and data loaders need the rest.
-    seated = seats(machine.cores, arm.ranks, experiment.ranks) if device == "cpu" else Seats((), False)
+    ranks = arm.ranks // arm.nodes
+    on_host = [one.ranks // one.nodes for one in experiment.arms() if one.ranks % one.nodes == 0]
+    seated = seats(machine.cores, ranks, on_host) if device == "cpu" else Seats((), False)
     values = {"device": device, **arm.axes, "ranks": arm.ranks}
     stand_ins = _stood_in(experiment, values, len(machine.gpus) if device == "cuda" else 0)
     if stand_ins:
@@ -328,7 +354,7 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         args=tuple(filled(word, values) for word in experiment.args),
         mode=experiment.mode,
         launcher=experiment.launcher,
-        ranks=arm.ranks,
+        ranks=ranks,
         device=device,
         shares=seated.shares,
         # An examined script chooses its own threads, for their number may be its mistake.
@@ -342,7 +368,7 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         axes=arm.axes,
         scaling=experiment.scaling,
         base=experiment.base,
-        emulated=_emulated(experiment, values, machine) or (device == "cuda" and arm.ranks > len(machine.gpus)),
+        emulated=_emulated(experiment, values, machine) or (device == "cuda" and ranks > len(machine.gpus)),
         devices=_device_count(experiment, values),
         stand_ins=stand_ins,
         asked=asked,
@@ -350,9 +376,16 @@ def _spec(experiment: Experiment, arm: Arm, machine: MachineFacts, common: Mappi
         kind=Examined() if experiment.examination else Timed(),
         on_cpu=experiment.examination is not None and experiment.examination.on_cpu,
         enough_steps=experiment.examination.enough_steps if experiment.examination else experiment.steps,
-        folder_use=_folder_use(experiment, common["nodes"] is not None),
-        **common,  # type: ignore[arg-type]
+        folder_use=_folder_use(experiment, common["nodes"] is not None or experiment.launcher == "slurm"),
+        **{**common, "nodes": _nodes(experiment, arm, common["nodes"])},  # type: ignore[arg-type]
     )
+
+
+def _nodes(experiment: Experiment, arm: Arm, by_hand: object) -> Nodes | None:
+    """The hosts of an arm: the first ones of those that there are; under Slurm they are known when the run starts."""
+    if experiment.launcher == "slurm":
+        return Nodes(arm.nodes, 0, "", 0)
+    return dataclasses.replace(by_hand, count=arm.nodes) if isinstance(by_hand, Nodes) else None
 
 
 def _folder_use(experiment: Experiment, several_hosts: bool) -> FolderUse:

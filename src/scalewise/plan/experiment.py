@@ -67,7 +67,8 @@ FewCores = Literal["share", "refuse"]  # share: CPU ranks run on the same cores,
 BUILT_IN = "scalewise:"  # prefix of a script that is one of scalewise's own subjects
 COURSE = "course:"  # prefix of a script of the course: ./course/NAME, else the project's own
 CASE = "case"  # the axis that `cases` makes
-RESERVED_AXES = ("ranks", "change", "repeat")  # names that tables and `base` use for their own columns
+NODES = "nodes"  # the axis that `nodes` makes
+RESERVED_AXES = ("ranks", NODES, "change", "repeat")  # names that tables and `base` use for their own columns
 LIMIT_SECONDS = 600.0
 STALL_SECONDS = 60.0
 
@@ -78,7 +79,12 @@ class Arm:
 
     axes: dict[str, AxisValue]
     changes: tuple[Change, ...]
-    ranks: int
+    ranks: int  # on all hosts together
+
+    @property
+    def nodes(self) -> int:
+        """The number of hosts on which its ranks lie."""
+        return int(self.axes.get(NODES, 1))
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,7 @@ class Experiment:
     device: DeviceChoice = "auto"
     launcher: LauncherName = "fork"
     ranks: tuple[int, ...] = (1,)
+    nodes: tuple[int, ...] = ()  # numbers of hosts on which the ranks lie, equally many on each; empty: one
     repeat: int = 1
     axes: dict[str, tuple[AxisValue, ...]] = field(default_factory=dict)
     changes: tuple[tuple[Change, ...], ...] = ((),)  # from outside, an arm each
@@ -128,6 +135,7 @@ class Experiment:
     def arms(self) -> tuple[Arm, ...]:
         """Every combination; ranks vary fastest because they are read side by side."""
         axes = {CASE: tuple(self.cases), **self.axes} if self.cases else self.axes
+        axes = {**axes, NODES: self.nodes} if self.nodes else axes
         points = product(*axes.values(), self.changes, self.ranks)
         return tuple(
             Arm(dict(zip(axes, point[:-2], strict=True)), point[-2], point[-1])  # type: ignore[arg-type]
@@ -145,11 +153,22 @@ class Suite:
     about: str = ""
     source: str = ""  # kept beside the runs as `suite.toml`
 
+    @property
+    def most_nodes(self) -> int:
+        """The largest number of hosts on which any of its runs lies."""
+        return max((count for one in self.experiments for count in one.nodes), default=1)
+
+    def files(self, *more: Path) -> tuple[Path, ...]:
+        """The scripts that are files of the user's, and other files that decide what it is."""
+        scripts = (Path(one.script) for one in self.experiments if not one.script.startswith((BUILT_IN, COURSE)))
+        return tuple(path for path in (*scripts, *more) if path.is_file())
+
 
 def changed(
     suite: Suite,
     *,
     ranks: tuple[int, ...] | None = None,
+    nodes: tuple[int, ...] | None = None,
     repeat: int | None = None,
     device: DeviceChoice | None = None,
     launcher: LauncherName | None = None,
@@ -161,6 +180,7 @@ def changed(
         replace(
             experiment,
             ranks=ranks if ranks and experiment.mode == "torchrun" else experiment.ranks,
+            nodes=nodes if nodes and experiment.mode == "torchrun" else experiment.nodes,
             repeat=repeat or experiment.repeat,
             device=device or experiment.device,
             launcher=launcher or experiment.launcher,

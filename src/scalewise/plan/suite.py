@@ -16,6 +16,7 @@ from scalewise.plan.experiment import (
     CASE,
     COURSE,
     LIMIT_SECONDS,
+    NODES,
     RESERVED_AXES,
     SIZED_BY,
     STALL_SECONDS,
@@ -73,6 +74,12 @@ def _ranks(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
     for index, count in enumerate(ranks):
         if count in ranks[:index]:
             yield f"ranks[{index}]", f"{count} is named twice; use repeat to measure an arm several times"
+    nodes = [count for count in _list(raw, "nodes") if _is_int(count)]
+    for index, count in enumerate(nodes):
+        if count in nodes[:index]:
+            yield f"nodes[{index}]", f"{count} is named twice"
+    if raw.get("mode") == "python" and any(count != 1 for count in nodes):
+        yield "nodes", "mode 'python' starts one plain process, on one host; leave nodes out or use mode 'torchrun'"
     if raw.get("mode") == "python" and any(count != 1 for count in ranks):
         yield "ranks", "mode 'python' starts one plain process; leave ranks out or use mode 'torchrun'"
 
@@ -85,7 +92,7 @@ def _axes(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
         elif name in RESERVED_AXES:
             yield (
                 f"axes.{name}",
-                "this name is taken; ranks, repeat and changes are fields of their own",
+                "this name is taken; ranks, nodes, repeat and changes are fields of their own",
             )
         elif not _AXIS_NAME.fullmatch(name):
             yield (
@@ -146,7 +153,8 @@ def _rehearse(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem
 
 
 def _placeholders(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
-    known = [*([CASE] if "cases" in raw else []), *_table(raw, "axes"), "ranks", "device"]
+    own = [*([CASE] if "cases" in raw else []), *([NODES] if "nodes" in raw else [])]
+    known = [*own, *_table(raw, "axes"), "ranks", "device"]
     for place, text in _texts(raw).items():
         for name in placeholders(text):
             if name not in known:
@@ -176,6 +184,7 @@ def _changes(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]
 
 def _base(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]:
     axes = _table(raw, "axes") | ({CASE: list(_table(raw, "cases"))} if "cases" in raw else {})
+    axes |= {NODES: raw["nodes"]} if "nodes" in raw else {}
     choices = {**axes, "ranks": raw.get("ranks", [1]), "change": raw.get("changes", ["none"])}
     for name, value in _table(raw, "base").items():
         if name not in choices:
@@ -260,6 +269,7 @@ class ExperimentTable(BaseModel):
     device: DeviceChoice = "auto"
     launcher: LauncherName = "fork"
     ranks: Annotated[list[Annotated[int, Field(ge=1, le=MOST_RANKS)]], Field(min_length=1)] = [1]
+    nodes: Annotated[list[Annotated[int, Field(ge=1, le=MOST_RANKS)]], Field(min_length=1)] = []
     repeat: Annotated[int, Field(ge=1, le=1000)] = 1
     axes: dict[str, Annotated[list[AxisValue], Field(min_length=1)]] = {}
     changes: Annotated[list[str], Field(min_length=1)] = [PLAIN]
@@ -347,6 +357,7 @@ def _experiment(table: ExperimentTable, folder: Path) -> Experiment:
     values["script"] = table.script if named else str((Path(escaped(str(folder))) / table.script).resolve())
     values["args"] = tuple(table.args)
     values["ranks"] = tuple(table.ranks)
+    values["nodes"] = tuple(table.nodes)
     values["rehearse"] = tuple(table.rehearse)
     values["axes"] = {name: tuple(items) for name, items in table.axes.items()}
     values["changes"] = tuple(parse_changes(text) for text in table.changes)

@@ -38,6 +38,14 @@ def parse_ranks(text: str) -> tuple[int, ...]:
     return ranks
 
 
+def parse_nodes(text: str) -> tuple[int, ...]:
+    """The numbers of hosts in a text such as `1,2`, in the order given."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(re.fullmatch(r"[1-9][0-9]{0,4}", word) for word in words) or len({*words}) < len(words):
+        raise BadRequest(f"--nodes {text[:60]!r} is no number of hosts.", "Write it as --nodes 2, or --nodes 1,2,4.")
+    return tuple(map(int, words))
+
+
 def _one_rank_count(word: str, text: str) -> int:
     example = "Give whole numbers separated by commas, such as --ranks 1,2,4."
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", word):

@@ -32,6 +32,31 @@ class RunFolder:
         """The file with the ranks' signs of life."""
         return self.path / "pulse.bin"
 
+    def pulses_on(self, node_rank: int | None) -> Path:
+        """The file with the signs of life of the ranks on one host; only its own processes map it into memory."""
+        return self.pulses if node_rank is None else self.path / f"pulse.node{node_rank}.bin"
+
+    @property
+    def order(self) -> Path:
+        """The file with the planner's `HostOrder`, if the run lies on hosts that are asked for their parts."""
+        return self.path / "order.json"
+
+    def report(self, node_rank: int) -> Path:
+        """The file with the `HostReport` of that host."""
+        return self.path / f"host{node_rank}.json"
+
+    def spec_on(self, node_rank: int) -> Path:
+        """The file with the `RunSpec` as that host's ranks read it."""
+        return self.path / f"spec.node{node_rank}.json"
+
+    def machine_on(self, node_rank: int) -> Path:
+        """The file with the `MachineFacts` of that host."""
+        return self.path / f"machine.node{node_rank}.json"
+
+    def samples_on(self, node_rank: int | None) -> Path:
+        """The file with the `SampleRow` lines of that host; the first one's is `samples.jsonl`."""
+        return self.path / f"samples.node{node_rank}.jsonl" if node_rank else self.samples
+
     @property
     def link(self) -> Path:
         """The file of an emulated link, in which ranks note when their messages are ready."""

@@ -82,6 +82,14 @@ class Run:
     ranks: tuple[RankRecord, ...]
     samples: tuple[SampleRow, ...] = ()
     notes: tuple[str, ...] = ()
+    elsewhere: tuple[tuple[SampleRow, ...], ...] = ()  # the samples of its other hosts
+    machines: tuple[MachineFacts, ...] = ()  # of all its hosts, where each has told its own
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names of the hosts on which its ranks lay."""
+        named = self.outcome.hosts if self.outcome is not None else ()
+        return named or tuple(dict.fromkeys(rank.start.host for rank in self.ranks if rank.start))
 
     @property
     def measured(self) -> bool:
@@ -257,7 +265,11 @@ def _run(folder: RunFolder) -> tuple[Run | None, str]:
     machine = _optional(folder.machine, MachineFacts, notes)
     ranks = tuple(_rank(number, path, folder.examination(number), notes) for number, path in folder.rank_files())
     samples = _samples(folder.samples, notes)
-    return Run(folder.path, spec, outcome, machine, ranks, samples, tuple(notes)), ""
+    count = spec.nodes.count if spec.nodes else 0
+    elsewhere = tuple(_samples(folder.samples_on(node), notes) for node in range(1, count))
+    found = [_optional(folder.machine_on(node), MachineFacts, notes) for node in range(count)]
+    machines = tuple(facts for facts in found if facts is not None)
+    return Run(folder.path, spec, outcome, machine, ranks, samples, tuple(notes), elsewhere, machines), ""
 
 
 def _optional(path: Path, kind: type[Kind], notes: list[str]) -> Kind | None:

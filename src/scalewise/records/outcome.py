@@ -57,7 +57,7 @@ OutcomeKind = Literal[
     "left_early",  # a rank exited 0 while others waited for it
     "hung",  # no rank moved for the stall limit
     "timed_out",  # the run took longer than its limit
-    "interrupted",  # Ctrl-C
+    "interrupted",  # Ctrl-C, or a host that was lost
     "not_started",  # the launcher could not start the ranks
     "watcher_failed",  # an exception of the watcher's own went through the script and ended a rank
 ]
@@ -90,6 +90,7 @@ class Outcome:
     logs: tuple[str, ...]  # relative to the run's folder
     raised_by: tuple[str, ...] = ()  # of watcher_failed: the concerns of `records.wrapped` that may have raised
     world: World | None = None  # None: not recorded
+    hosts: tuple[str, ...] = ()  # of its ranks, the first ranks first; empty: one host, which its ranks name
 
     @property
     def measured(self) -> bool:

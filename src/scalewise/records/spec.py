@@ -7,7 +7,7 @@ from scalewise.records.changes import AxisValue as AxisValue
 from scalewise.records.changes import label
 
 Mode = Literal["torchrun", "python"]
-LauncherName = Literal["fork", "torchrun"]
+LauncherName = Literal["fork", "torchrun", "slurm"]
 Device = Literal["cpu", "cuda"]
 Scaling = Literal["auto", "strong", "weak", "none"]  # auto: told from the samples that were seen
 # private: a run neither sees what others wrote nor changes the user's files; in_place: it works in the folder itself,
@@ -83,12 +83,12 @@ RunKind = Timed | Inspected | Examined | Rehearsed
 
 @dataclass(frozen=True)
 class Nodes:
-    """The settings for several hosts: torchrun's static rendezvous."""
+    """The settings for a run on hosts that each start torchrun: its static rendezvous."""
 
     count: int
     node_rank: int
-    master_address: str
-    master_port: int
+    master_address: str  # empty: known when the run starts
+    master_port: int  # 0: chosen by the first host when the run starts
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ NOT_IDENTITY = {
     "suite": "a name",
     "experiment": "a name",
     "cwd": "a folder that was moved still holds its runs",
-    "launcher": "both launchers show a script the same",
+    "launcher": "all launchers show a script the same",
     "shares": "the cores that are free may have other numbers today",
     "oversubscribed": "follows from the ranks and the machine",
     "emulated": "follows from the devices and the machine",

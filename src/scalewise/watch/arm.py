@@ -45,7 +45,7 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False, runs_script: Co
         if spec.rehearsed is not None:
             rank = local_rank  # it stands for another, and is known by its own number
         process_setup.pin_and_register(spec, folder, rank, local_rank)
-        recorder = Recorder(journal, _pulse(folder, rank), rank, spec.changes)
+        recorder = Recorder(journal, _pulse(folder, spec, rank), rank, spec.changes)
         recorder.spec = spec
         recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not (spec.inspected or spec.examined)
         if spec.turns is not None and launched:
@@ -72,10 +72,10 @@ def _needs_local_rank(spec_path: Path) -> bool:
         return False
 
 
-def _pulse(folder: RunFolder, rank: int) -> memoryview:
+def _pulse(folder: RunFolder, spec: RunSpec, rank: int) -> memoryview:
     """The rank's signs of life; a private scratch area if there is no file or no room for this rank in it."""
     try:
-        pulse = open_pulse(folder.pulses, rank)
+        pulse = open_pulse(folder.pulses_on(spec.nodes.node_rank if spec.nodes else None), rank)
         if len(pulse) == SLOTS:
             return pulse
     except (OSError, ValueError, TypeError):  # TypeError: a size that is no multiple of an integer's

@@ -31,6 +31,7 @@ SCALING_NOTES = {
     "strong": "Strong scaling: all ranks together have the base's batch; speedup is the base's step over this one's.",
     "weak": "Weak scaling: each rank has as much as the base's; speedup is of samples/s.",
 }
+MOST_HOSTS = 8  # named in a note
 
 
 def measurement_document(analysis: Analysis) -> Document:
@@ -76,6 +77,7 @@ def measurement_notes(experiment: ExperimentAnalysis) -> Iterator[str]:
         steps = _range([row.step_seconds.steps for row in rows if row.step_seconds], "step")
         runs = _range([row.runs for row in rows if row.runs], "run")
         yield f"Medians over {steps} of {runs}, after {_range(dropped, 'warm-up step')} each."
+    yield from _host_notes(rows)
     yield from filter(None, dict.fromkeys(sentence(row.modules) for row in rows))
     bases = dict.fromkeys(row.scaling.base for row in rows if row.scaling.speedup and row.scaling.base != row.label)
     if bases:
@@ -86,6 +88,18 @@ def measurement_notes(experiment: ExperimentAnalysis) -> Iterator[str]:
     yield from _relation_notes(rows)
     yield from _communication_notes(rows)
     yield from _memory_notes(rows)
+
+
+def _host_notes(rows: Sequence[ArmRow]) -> Iterator[str]:
+    """Yields on which hosts the rows ran, where they ran on hosts of a cluster."""
+    of_hosts: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        if row.hosts:
+            of_hosts.setdefault(row.hosts, []).append(row.label)
+    for hosts, labels in of_hosts.items():
+        more = len(hosts) - MOST_HOSTS
+        shown = ", ".join(hosts[:MOST_HOSTS]) + (f" and {more} more" if more > 0 else "")
+        yield f"On {shown}: {'all rows' if len(of_hosts) == 1 else '; '.join(labels)}."
 
 
 def _refusals(experiment: ExperimentAnalysis) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""Runs under Slurm: a job is submitted and followed from outside; inside it, each run is one `srun` step."""
