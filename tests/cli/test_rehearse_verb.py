@@ -13,8 +13,9 @@ from click.testing import CliRunner
 
 from factories import make_machine
 from scalewise.cli import main
+from scalewise.cli.exit_codes import rehearsal_code
 from scalewise.cli.request import requested_rehearsal
-from scalewise.cli.verbs import rehearsal_code, verbs
+from scalewise.cli.verbs import verbs
 from scalewise.errors import BadRequest
 from scalewise.jobs import rehearse
 from scalewise.jobs.rehearse_request import RehearseRequest
