@@ -25,6 +25,8 @@ ALONE = (
     "rehearse",
     "unseen",
     "shapes",
+    "shaped_hosts",
+    "cluster",
 )
 BENCHMARKS = (*ALONE, "wild", "revisions", "clusters")  # these want to be told what to compare
 
@@ -45,6 +47,7 @@ def main() -> None:
     parser.add_argument("--set", default="unseen", choices=["unseen", "development"], help="unseen: of which models")
     parser.add_argument("--minutes", type=float, default=60.0, help="unseen: for the runs, at most")
     parser.add_argument("--runs", type=Path, help="unseen: folder for the runs, or with runs to judge again")
+    parser.add_argument("--kills", type=int, default=0, help="cluster: also kill so many processes at random")
     parser.add_argument("--before", metavar="REV", help="revisions: the commit to compare the working tree with")
     clusters = parser.add_argument_group("clusters", "a table of steps measured on placements of a cluster")
     clusters.add_argument("--hold-back", metavar="RULE", help="nodes>2, gpus>4 or each; default: what the table allows")
@@ -82,6 +85,7 @@ def main() -> None:
                 "results": args.results,
             },
             "revisions": {"before": args.before},
+            "cluster": {"kills": args.kills},
             "unseen": {"which": args.set, "folder": args.runs, "minutes": args.minutes},
             "clusters": {
                 "folder": args.folder,

@@ -36,7 +36,7 @@ def run_one(spec: RunSpec, folder: RunFolder, launcher: Launcher, hear: Hear, st
         outcome = _not_started(problem, ranks.seconds_before + ranks.seconds)
     finally:
         seen = ranks.close()
-    return with_world(replace(outcome, hosts=ranks.hosts), seen, spec)
+    return with_world(_with_hosts(outcome, ranks.hosts, spec), seen, spec)
 
 
 def _supervised(
@@ -60,6 +60,14 @@ def _supervised(
     )
     found = [gather(view, folder, supervision.stacks.get(view.rank, ())) for view in supervision.last_views]
     return conclude(found, ending, tuple(sorted(path.name for path in folder.path.glob("*.log"))))
+
+
+def _with_hosts(outcome: Outcome, hosts: tuple[str, ...], spec: RunSpec) -> Outcome:
+    """The outcome with the names of its hosts; of several, its sentence names the one with the first failed rank."""
+    rank, sentence = outcome.first_failed_rank, outcome.sentence
+    if rank is not None and len(hosts) > 1 and rank // spec.ranks < len(hosts):
+        sentence = f"{sentence}; rank {rank} was on {hosts[rank // spec.ranks]}"
+    return replace(outcome, hosts=hosts, sentence=sentence)
 
 
 def _not_started(problem: LaunchFailed, wall_seconds: float) -> Outcome:

@@ -16,6 +16,7 @@ from scalewise.launch.slurm.queue import JobState, SlurmSilent
 from scalewise.records.codec import BadRecord, read_json, write_json
 from scalewise.records.submission import JobFolder, Submission
 
+CODES = (0, 1, 2, 3)  # with which a command ends by itself
 ABSENT_SECONDS = 300.0  # from here on a job that the controller does not know is over
 SHARED_SECONDS = 60.0  # in which a job that runs must have shown that it shares the folder
 _ASK_SECONDS = 2.0
@@ -241,6 +242,8 @@ class _Follower:
 def end_text(end: JobEnd, job_id: int) -> str:
     """The end of a job in words; empty if its command came to its own end."""
     again = "what is finished is kept, and the same command makes the rest in a new job"
+    if end.kind == "ended" and end.code not in CODES:
+        return f"The command in job {job_id} was ended by signal {(end.code or 128) - 128}: {again}."
     texts = {
         "out_of_time": f"The time of job {job_id} was nearly over: {again}.",
         "cancelled": f"Job {job_id} was cancelled{_by(end.text)}: {again}.",
