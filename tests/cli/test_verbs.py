@@ -161,6 +161,8 @@ BAD_REQUESTS = [
     (["run", "train.py", "--ranks", "2", "--nodes", "2"], "need a launcher", "--launcher slurm"),
     (["run", "train.py", "--ranks", "3", "--nodes", "2", "--launcher", "slurm"], "cannot be spread evenly", "multiple"),
     (["run", "train.py", "--nodes", "two", "--launcher", "slurm"], "'two'", "--nodes 1,2,4"),
+    (["machine", "--nodes", "2"], "needs hosts to measure between", "--measure --launcher slurm"),
+    (["doctor", "train.py", "--nodes", "2"], "need a launcher", "--launcher slurm"),
     (["run", "train.py", "--slurm", "time=1"], "a launcher that was not chosen", "--launcher slurm"),
     (["run", "train.py", "--launcher", "slurm", "--slurm", "nodes=2"], "set by scalewise itself", "Use --nodes"),
     (["run", "train.py", "--launcher", "slurm", "--slurm", "partion=gpu"], "no option of sbatch", "'partition'"),

@@ -54,17 +54,30 @@ def verbs() -> None:
 
 @verbs.command()
 @click.option("--measure", is_flag=True, help="Also measure how fast a device is, and what lies between ranks.")
+@click.option("--nodes", type=int, default=1, help="With --measure and --launcher slurm: also what lies between hosts, "
+              "as a link file for rehearse.")  # fmt: skip
+@slurm_options
+@out_option
 @_as_json
 @_quiet
-def machine(measure: bool, as_json: bool, quiet: bool) -> int:
+def machine(measure: bool, nodes: int, out: Path, as_json: bool, quiet: bool, **options: Any) -> int:
     """What is here: cores, GPUs, versions, the precisions that really work, and what was measured of it."""
     from scalewise.jobs.as_json import machine_json
     from scalewise.jobs.machine_probes import look
     from scalewise.report.documents.machine_document import machine_document
 
     output, reporter = _streams(quiet)
+    if nodes != 1 and (not measure or nodes < 1 or options["launcher"] != "slurm"):
+        raise BadRequest(f"--nodes {nodes} needs hosts to measure between.", "Add: --measure --launcher slurm.")
+    if goes_to_slurm(options):
+        return send(reporter, {**options, "out": out, "again": measure}, nodes)
     facts, probes = look(measure, reporter)
     _present(output, machine_json(facts, probes) if as_json else machine_document(facts, probes))
+    if nodes > 1:
+        from scalewise.jobs.host_links import measure_host_links
+
+        path = measure_host_links(nodes, out, reporter)
+        output.say(f"between hosts: {path}; predict with it: scalewise rehearse train.py --link-file {path}")
     return DONE
 
 
