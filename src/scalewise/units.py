@@ -84,6 +84,16 @@ def listed(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+def one_sentence(*parts: str) -> str:
+    """Returns the parts as one sentence with one full stop; what a script said may end with one of its own, or not."""
+    return f"{'; '.join(map(without_stop, parts))}."
+
+
+def without_stop(text: str) -> str:
+    """Returns the text without a full stop at its end, to go on inside a sentence."""
+    return text.rstrip(".")
+
+
 def _place(value: float, digits: int) -> int:
     """The power of ten of the last of this many significant digits; 9.996 has three digits down to 0.1, as 10.0."""
     place = floor(log10(abs(value))) - digits + 1

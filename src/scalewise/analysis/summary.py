@@ -22,6 +22,7 @@ from scalewise.analysis.utilisation import Utilisation, utilisations_of
 from scalewise.analysis.work import Precision
 from scalewise.records.load import LoadedSuite, Run
 from scalewise.records.spec import AxisValue
+from scalewise.units import one_sentence
 
 
 @dataclass(frozen=True)
@@ -358,7 +359,7 @@ def _inspected(analysis: Analysis) -> Lines:
     if not count:
         return "", []
     runs = f"{count} run{' was' if count == 1 else 's were'} inspected and not timed"
-    holes = [f"inspection {one.run} shows nothing: {one.reason.rstrip('.')}." for one in failed]
+    holes = [one_sentence(f"inspection {one.run} shows nothing: {one.reason}") for one in failed]
     return f"{runs}{f', {len(failed)} of them failed' if failed else ''}.", holes
 
 
@@ -366,7 +367,7 @@ def _examined(analysis: Analysis) -> Lines:
     """The runs that a diagnosis rests on."""
     runs = [f"{one.run} ({', '.join(one.changed)})" if one.changed else one.run for one in analysis.examined_runs]
     ended = [
-        f"examined run {one.run} failed: {one.failure.rstrip('.')}." for one in analysis.examined_runs if one.failure
+        one_sentence(f"examined run {one.run} failed: {one.failure}") for one in analysis.examined_runs if one.failure
     ]
     return f"Examined, not measured, and in no table: {', '.join(runs)}." if runs else "", ended
 
@@ -376,7 +377,7 @@ def _rehearsed(analysis: Analysis) -> Lines:
     good = [one for one in analysis.rehearsed_runs if not one.failure]
     stood = ", ".join(f"{one.run} ({one.company} of {one.ranks} ranks)" for one in good)
     holes = [
-        f"rehearsal {one.run} shows nothing: {one.failure.rstrip('.')}."
+        one_sentence(f"rehearsal {one.run} shows nothing: {one.failure}")
         for one in analysis.rehearsed_runs
         if one.failure
     ]

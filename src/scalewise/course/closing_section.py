@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from scalewise.analysis.evidence import Evidence
 from scalewise.report.document import Block, Code, Paragraph, Section
 from scalewise.report.sections.closing import commands, machine_sentences
+from scalewise.units import one_sentence
 
 ORDER = 1000
 # Name of the caveat -> what happened to how many rows, and what to do.
@@ -30,7 +31,7 @@ def _failed(evidence: Evidence) -> Iterator[str]:
     bad = [run for run in runs if not run.measured]
     if bad:
         first = bad[0].outcome.sentence if bad[0].outcome else "It did not finish."
-        yield f"{len(bad)} of {len(runs)} runs failed or did not finish; the first: {first.rstrip('.')}."
+        yield one_sentence(f"{len(bad)} of {len(runs)} runs failed or did not finish; the first: {first}")
 
 
 def _advice(evidence: Evidence) -> Iterator[str]:

@@ -25,6 +25,7 @@ from scalewise.records.load import Run
 from scalewise.records.spec import RunSpec
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, mark_of, number_cell, said
 from scalewise.report.document import Cell
+from scalewise.units import without_stop
 
 SIZE_SLACK = 0.10  # share of the weights: a script may leave out biases, or add normalisation
 LEAST_DELAY_SHARE = 0.25  # share of a set delay that must show in the step, however loaded the machine is
@@ -269,7 +270,7 @@ def hole(evidence: Evidence, experiment: str, **axes: Any) -> str:
         return f"{REFUSED}{refused}"
     reason = next((row.reason for row in rows if row.reason), "")
     if reason:
-        return f"{name} failed ({reason.rstrip('.')})"
+        return f"{name} failed ({without_stop(reason)})"
     return f"{name} is not finished" if rows else f"{name} was not run"
 
 

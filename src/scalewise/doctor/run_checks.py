@@ -9,7 +9,7 @@ from scalewise.doctor.finding import SEVERITIES, Diagnosis, Finding, Rule, Unche
 from scalewise.doctor.queries.times import loading_lines
 from scalewise.records.load import Run
 from scalewise.records.wrapped import not_observed
-from scalewise.units import counted
+from scalewise.units import counted, one_sentence
 
 # Consequence -> its causes: if both are found, fixing the cause fixes the consequence as well.
 CONSEQUENCES: dict[str, tuple[str, ...]] = {
@@ -115,7 +115,7 @@ def _notes(case: Case) -> Iterator[str]:
         limit = f"{run.spec.limit_seconds:g} s"
         yield f"The script was ended at its limit of {limit} and judged by what was seen until then; --limit raises it."
     else:
-        yield "The examined run: " + "; ".join(filter(None, (run.outcome.sentence, run.outcome.hint))).rstrip(".") + "."
+        yield one_sentence(f"The examined run: {run.outcome.sentence}", *filter(None, [run.outcome.hint]))
     if run.spec.changes:
         yield f"Changed from outside: {', '.join(change.label() for change in run.spec.changes)}."
     silent = sorted({record.rank for record in run.ranks} - {rank.rank for rank in case.ranks})

@@ -28,7 +28,7 @@ from scalewise.records.examination import PlaceRow
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.load import Run, load
 from scalewise.records.spec import Examined
-from scalewise.units import counted
+from scalewise.units import counted, one_sentence
 
 LOOKED_INTO_STEPS = 3  # of an inspected run: each layer waits for its device, so a step takes long
 _FRAME = re.compile(r'File "(.+)", line (\d+),? in (\S+)')
@@ -172,7 +172,7 @@ def _failure(request: Request, run: Run) -> TaskVerdict | None:
 
 
 def _ended(sentence: str) -> str:
-    return sentence if sentence.endswith(("?", "!")) else f"{sentence.rstrip('.')}."
+    return sentence if sentence.endswith(("?", "!")) else one_sentence(sentence)
 
 
 def _stood(script: Path, lines: Sequence[str]) -> PlaceRow | None:

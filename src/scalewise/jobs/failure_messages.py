@@ -16,7 +16,7 @@ from scalewise.records.outcome import Outcome, RankEnd, WrittenFile
 from scalewise.records.rehearsal import PolledRow, RehearsalRow, SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.spec import RunSpec
 from scalewise.records.wrapped import not_observed
-from scalewise.units import counted
+from scalewise.units import counted, one_sentence
 
 _USAGE = re.compile(r"^usage: ", re.IGNORECASE)
 _COMPLAINT = re.compile(r"(?:^|: )error: (.*)", re.IGNORECASE)
@@ -128,7 +128,7 @@ def _package_missing(end: RankEnd, spec: RunSpec) -> BadRequest | None:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+    return one_sentence(f"{text[:1].upper()}{text[1:]}")
 
 
 _MISSING = re.compile(r"(?:FileNotFoundError|No such file or directory)\D*?'([^']+)'|NotFound.*?'([^']+)'")
@@ -280,9 +280,8 @@ def _without_others(ranks: int, name: str, run: Run) -> Refused | None:
     if run.outcome is None or run.outcome.kind != "raised" or not missed:
         return None
     words = tuple(script_words(run.outcome)[-MOST_WORDS:])
-    said = _last_word(run.outcome, words).rstrip(".")
-    sentence = f"{name} as one of {ranks} ranks did not get on without {missed[0].what}: {said}."
-    return Refused(ranks, sentence, _OBJECTS.format(name=name), words if len(words) > 1 else ())
+    said = f"{name} as one of {ranks} ranks did not get on without {missed[0].what}: {_last_word(run.outcome, words)}"
+    return Refused(ranks, one_sentence(said), _OBJECTS.format(name=name), words if len(words) > 1 else ())
 
 
 def _by_end(ranks: int, name: str, spec: RunSpec, outcome: Outcome | None, made_up: str) -> Refused:
@@ -314,9 +313,9 @@ def _by_end(ranks: int, name: str, spec: RunSpec, outcome: Outcome | None, made_
         return Refused(
             ranks, f"{name} {role} ended in order, but made no optimizer step.", f"{hint}\n{made_up}".rstrip()
         )
-    said = _last_word(outcome, words).rstrip(".")
     itself = "" if made_up else " itself"
-    return Refused(ranks, f"{name}{itself} ended {role}: {said}.", made_up or _ENDED, words if len(words) > 1 else ())
+    said = one_sentence(f"{name}{itself} ended {role}: {_last_word(outcome, words)}")
+    return Refused(ranks, said, made_up or _ENDED, words if len(words) > 1 else ())
 
 
 _ENDED = "Give a number of ranks, or arguments after two dashes, with which the script itself goes on."

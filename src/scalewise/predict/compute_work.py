@@ -13,6 +13,7 @@ from scalewise.predict.tape import Compute, Phase, Tape
 
 PHASES: tuple[Phase, ...] = get_args(Phase)
 PER_SAMPLE: tuple[Phase, ...] = ("data", "forward", "backward")
+SAME_BATCH = 0.02  # batches that differ by less are the same: the last one of an epoch may be short
 LEAST_SPAN = 1.5  # largest over smallest batch: with less, noise decides the slope
 ONE_BATCH = "that forward and backward take time in proportion to the batch: only one batch was rehearsed"
 

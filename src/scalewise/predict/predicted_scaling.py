@@ -15,14 +15,13 @@ from scalewise.analysis.estimate import Estimate, exact
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.relation import Relation
 from scalewise.predict.answer import AtRanks, Base, RehearsalAnswer
-from scalewise.predict.compute_work import WorkLine, work_line
+from scalewise.predict.compute_work import SAME_BATCH, WorkLine, work_line
 from scalewise.predict.prediction import LEVEL, Bound, Predicted, step_seconds
 from scalewise.predict.rank_differences import FROM_RANK_TO_RANK
 from scalewise.predict.what_if import among, with_batch
 
 Kind = Literal["strong", "weak"]
 POINTS = 24  # of a curve
-SAME = 0.02  # batches that differ by less are the same: the last one of an epoch may be short
 NEARLY_SAME = 0.3  # a shared batch that is rounded up grows with the ranks, by less than this until a rank has few
 FAR_LESS = 0.5  # of the logarithm: samples of all ranks must vary that much less than those of one rank
 SURELY_TOO_GOOD = 1.1  # lower end of an efficiency: caches make ranks a little better than one alone, but not more
@@ -173,7 +172,7 @@ def scaling_kind(answer: RehearsalAnswer) -> tuple[Kind, tuple[str, ...]]:
 
 
 def _same(values: Sequence[float]) -> bool:
-    return max(values) <= (1 + SAME) * min(values)
+    return max(values) <= (1 + SAME_BATCH) * min(values)
 
 
 def _nearly_same(known: Sequence[tuple[int, float]]) -> bool:

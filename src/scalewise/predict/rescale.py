@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from scalewise.predict.answer import Scaling
-from scalewise.predict.compute_work import WorkLine, samples_of, work_line
+from scalewise.predict.compute_work import SAME_BATCH, WorkLine, samples_of, work_line
 from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.what_if import with_batch
-
-SAME = 0.02  # batches that differ by less are the same
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ def rescaled(
     for ranks, one in rehearsals.items():
         wanted = whole if scaling == "weak" else whole / ranks
         factor = wanted / one.typical.samples if one.typical.samples else 1.0
-        if abs(factor - 1) <= SAME:
+        if abs(factor - 1) <= SAME_BATCH:
             found[ranks] = one
             continue
         found[ranks] = _with(one, factor, line)

@@ -14,7 +14,7 @@ from scalewise.course.measured_arms import COURSE_LEVEL, label_refusal, runs_of
 from scalewise.records.load import Run
 from scalewise.records.spec import AxisValue
 from scalewise.report.document import Answer
-from scalewise.units import counted, listed
+from scalewise.units import counted, listed, one_sentence
 
 REMOVED = "remove_communication"
 FIGURE_WIDTH = 0.36  # share of the text's width: two are side by side, low enough for the sheet's four pages
@@ -154,7 +154,7 @@ def why_no_scaling(evidence: Evidence, experiment: str, **axes: AxisValue) -> st
         return few
     failed = next((row for row in rows if row.reason), None)
     if failed is not None:
-        return f"{counted(failed.ranks, 'rank')} failed: {failed.reason.rstrip('.')}."
+        return one_sentence(f"{counted(failed.ranks, 'rank')} failed: {failed.reason}")
     if row_at(usable, 1) is None:
         return f"The experiment {experiment} has no finished run on one rank, which a speedup is measured against."
     marks = listed([f"{row.ranks} ranks are {row.mark}" for row in rows if row.ranks > 1]) or "only one rank was run"

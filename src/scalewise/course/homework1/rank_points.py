@@ -38,7 +38,7 @@ from scalewise.records.load import Run
 from scalewise.records.spec import AxisValue, Device
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell
 from scalewise.report.document import Cell, Mark, PlotSeries
-from scalewise.units import listed, ranks_phrase, seconds_text
+from scalewise.units import listed, ranks_phrase, seconds_text, without_stop
 
 EXPERIMENT = "link-in-training"
 # Part of a GPU's name -> its link. For other GPUs no link is assumed.
@@ -209,7 +209,7 @@ def _laid(evidence: Evidence, run: Run, error: ModelError | None = None) -> _Lai
     found = rehearsed(run)
     count = run.spec.rehearsed.world_size if run.spec.rehearsed else 0
     if isinstance(found, NotRehearsed):
-        return f"{count} ranks: {found.reason.rstrip('.')}"
+        return f"{count} ranks: {without_stop(found.reason)}"
     link = training_link(evidence, found.ranks, run.spec.device)
     if isinstance(link, NoLink):
         return f"{count} ranks: {link.reason}"

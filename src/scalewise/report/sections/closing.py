@@ -12,7 +12,7 @@ from scalewise.records.folder import RunFolder
 from scalewise.records.load import LoadedSuite
 from scalewise.records.machine import MachineFacts
 from scalewise.report.document import Block, Code, Paragraph, Section
-from scalewise.units import bytes_text
+from scalewise.units import bytes_text, one_sentence
 
 ORDER = 1000
 MOST_ARMS = 4  # arms named in a list; the rest is counted
@@ -75,9 +75,8 @@ def _holes(evidence: Evidence) -> Iterator[str]:
     if not found:
         yield f"No run failed or is missing, of {len(loaded.runs)}."
         return
-    shown = "; ".join(one.rstrip(".") for one in found[:MOST_HOLES])
-    more = f"; and {len(found) - MOST_HOLES} more" if len(found) > MOST_HOLES else ""
-    yield f"Missing or failed ({len(found)}): {shown}{more}."
+    more = [f"and {len(found) - MOST_HOLES} more"] if len(found) > MOST_HOLES else []
+    yield f"Missing or failed ({len(found)}): {one_sentence(*found[:MOST_HOLES], *more)}"
 
 
 def _caveats(evidence: Evidence) -> Iterator[str]:
@@ -94,7 +93,7 @@ def _caveats(evidence: Evidence) -> Iterator[str]:
     for (place, name), touched in sorted(groups.items()):
         first = touched[0][2]
         yield (
-            f"{_SIGNS[place].capitalize()}, {name}: {_cut(_local(first.evidence, evidence)).rstrip('.')}. "
+            f"{_SIGNS[place].capitalize()}, {name}: {one_sentence(_cut(_local(first.evidence, evidence)))} "
             f"{first.remedy[:1].upper()}{_local(first.remedy, evidence)[1:]}. Touches {_arms(touched)}."
         )
 
