@@ -230,6 +230,61 @@ def test_a_file_has_a_name_of_its_own_unless_it_is_the_other_side_of_a_thing():
     assert found == FILES_OF_ONE_NAME  # neither a new one nor one that is no longer there
 
 
+NO_PARSING = ("analysis", "report", "course", "console")  # rooms that are given values, and take no sentence apart
+TAKES_APART = {"removeprefix", "removesuffix", "partition", "rpartition"}
+CUTS = {"split", "rsplit", "strip", "lstrip", "rstrip"}  # with an argument; without one they only drop white space
+# Functions that take a text apart all the same, and what the text is: never a sentence from which a value is got.
+TEXTS_OF_OTHERS = {
+    "course/handin_parts.py": {"": "how torchrun tells of a signal"},
+    "course/homework3/h3_1.py": {"_where": "a line of the script, without the comment at its end"},
+    "course/predictions.py": {"asked": "what a user types"},
+    "course/tasks/__init__.py": {"task_named": "the name of a file"},
+    "course/tasks/ddp_tasks.py": {"_disabled": "the code of a script"},
+    "course/tasks/layer_tasks.py": {"_number": "a device of torch, cuda:1"},
+    "course/tasks/requirement.py": {"call_named": "a dotted name of Python"},
+    "course/practical7/precision_sizes.py": {"weights": "an axis of the suite, 1024x2"},
+    "report/build_document.py": {"_built": "the name of a module"},
+    "report/sarif.py": {"sarif_log": "a URI", "_rule": "the name of a check"},
+    "report/sections/closing.py": {"_torchrun_line": "the command line that a run folder keeps"},
+    "report/write.py": {"parse_formats": "what a user types"},
+}
+SETS_TYPE = {  # functions that change how a text looks and get nothing out of it
+    "course/measured_arms.py": {"words"},
+    "report/canvas.py": {"_bare"},
+    "report/draw_lines.py": {"_short"},
+    "report/html.py": {"_prose", "_own_names", "lines"},
+    "report/pdf.py": {"_listing"},
+    "report/tables.py": {"file_name", "_interval", "_escaped"},
+    "report/view.py": {"", "typeset", "_signs", "nonbreaking"},
+}
+
+
+def takes_apart(tree: ast.AST, function: str = "") -> Iterator[str]:
+    """The functions in which a text is taken apart; empty for the top of the file."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            owner, name = getattr(node.func.value, "id", ""), node.func.attr
+            if owner == "re" or name in TAKES_APART or (name in CUTS and node.args):
+                yield function
+        yield from takes_apart(node, node.name if isinstance(node, ast.FunctionDef) else function)
+
+
+def test_no_room_reads_a_value_out_of_a_sentence():
+    found = {ids(path): {*takes_apart(parsed(path))} for path in FILES if room(path) in NO_PARSING}
+    allowed = {name: {*functions} for name, functions in [*TEXTS_OF_OTHERS.items(), *SETS_TYPE.items()]}
+    assert {name: functions for name, functions in found.items() if functions} == allowed
+
+
+def test_a_sentence_that_is_taken_apart_is_found():
+    tree = ast.parse(
+        "def first(text):\n    return re.sub('a', 'b', text)\n"
+        "def second(text):\n    def inner():\n        return text.removeprefix('No: ')\n    return inner()\n"
+        "def third(text):\n    return text.rstrip('.')\n"
+        "def fourth(text):\n    return ' '.join(text.split()).strip()\n"
+    )
+    assert [*takes_apart(tree)] == ["first", "inner", "third"]
+
+
 def test_functions_are_short():
     lengths = {}
     for path in FILES:

@@ -61,7 +61,11 @@ def test_the_same_doubt_on_two_cells_is_one_footnote():
 
 def test_sections_are_headed_by_the_questions_that_they_answer_and_else_by_numbers():
     answers = (Answer("H1.5A", "?", "Yes."), Answer("H1.5A", "?", "No."), Answer("H1.5B", "?", "No."))
-    sections = (Section("x", "Delay", answers), Section("y", "H1.5A Delay", answers), Section("z", "Machine", ()))
+    sections = (
+        Section("x", "Delay", answers),
+        Section("y", "H1.5A Delay", answers, labelled=False),
+        Section("z", "Machine", ()),
+    )
     assert labels_of(Document("d", "", (), sections, None)) == ["H1.5A, H1.5B", "", ""]
     assert labels_of(Document("d", "", (), sections[2:] * 2, None)) == ["1", "2"]
 

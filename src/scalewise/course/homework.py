@@ -16,7 +16,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.course import closing_section, predictions
 from scalewise.course.predictions import Prediction
 from scalewise.report.build_document import SuitePages
-from scalewise.report.document import Answer, Section, Summary
+from scalewise.report.document import Answer, Section, Summary, YesOrNo
 
 LAST = 100  # place of a homework that does not say its own
 Summarise = Callable[[Evidence, Sequence[Section]], Summary]
@@ -32,6 +32,9 @@ class Homework:
     predictions: tuple[Prediction, ...] = ()  # numbers to guess before measuring
 
 
+Told = str | tuple[YesOrNo, str]  # a verdict; where a question asks for yes or no, that word and the sentence after it
+
+
 @dataclass(frozen=True)
 class Question:
     """One question of a sheet."""
@@ -42,7 +45,7 @@ class Question:
 
     def answer(
         self,
-        verdict: str,
+        verdict: Told,
         number: str = "",
         why: str = "",
         practice: str = "",
@@ -52,11 +55,13 @@ class Question:
         shaken_by: tuple[str, ...] = (),
     ) -> Answer:
         """The answer with the question's words and hint."""
-        return Answer(self.row, self.text, verdict, number, why, practice, decided, rests_on, shaken_by, hint=self.hint)
+        word, sentence = (None, verdict) if isinstance(verdict, str) else verdict
+        parts = number, why, practice, decided, rests_on, shaken_by, self.hint
+        return Answer(self.row, self.text, sentence, *parts, word=word)
 
     def without_hint(
         self,
-        verdict: str,
+        verdict: Told,
         number: str = "",
         why: str = "",
         practice: str = "",
@@ -109,13 +114,13 @@ def _what_was_expected(homework: Homework, evidence: Evidence, sections: Sequenc
 def verdicts(*wanted: tuple[str, int, str]) -> Summarise:
     """A summary of these verdicts: (row, which of the row's answers, what it is about).
 
-    The third word is needed since a verdict such as `No: ...` is not understood without its question.
+    The third word is needed since a verdict is not understood without its question. A yes or no is left out.
     """
 
     def summary(_: Evidence, sections: Sequence[Section]) -> Summary:
         answers = answers_by_row(sections)
         told = [
-            f"{row}, {about}: {answers[row][index].verdict.removeprefix('Yes: ').removeprefix('No: ')}"
+            f"{row}, {about}: {answers[row][index].sentence}"
             for row, index, about in wanted
             if index < len(answers.get(row, ()))
         ]

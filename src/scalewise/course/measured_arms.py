@@ -261,13 +261,19 @@ def usable(evidence: Evidence, experiment: str, *, change: str = "none", **axes:
     return next((row for row in known if not label_refusal(evidence, row)), None)
 
 
+def arm_refusal(evidence: Evidence, experiment: str, **axes: Any) -> str:
+    """Returns in what the script of that arm did not do what its label says; empty if it did, or if it was not run."""
+    reasons = (label_refusal(evidence, row) for row in evidence.rows(experiment, **axes))
+    reason = next(filter(None, reasons), "")
+    return f"{REFUSED}{reason}" if reason else ""
+
+
 def hole(evidence: Evidence, experiment: str, **axes: Any) -> str:
     """Returns why that arm has no figures, for a sentence: `experiment amp, precision float16 failed (no memory)`."""
     name = ", ".join([f"experiment {experiment}", *(f"{key} {value_text(value)}" for key, value in axes.items())])
     rows = evidence.rows(experiment, **axes)
-    refused = next((reason for row in rows if (reason := label_refusal(evidence, row))), "")
-    if refused:
-        return f"{REFUSED}{refused}"
+    if refused := arm_refusal(evidence, experiment, **axes):
+        return refused
     reason = next((row.reason for row in rows if row.reason), "")
     if reason:
         return f"{name} failed ({without_stop(reason)})"
@@ -446,7 +452,7 @@ def point(evidence: Evidence, label: str, experiment: str, *, change: str = "non
     """Returns the arm with these values, or, if its script did not do what its label says, why it is missing."""
     row = usable(evidence, experiment, change=change, **axes)
     missing = "" if row else hole(evidence, experiment, **axes)
-    if missing.startswith(REFUSED):
+    if row is None and arm_refusal(evidence, experiment, **axes):
         return Point(label, None, missing, None, "", 0, 0)
     peak = peak_of(evidence, experiment, **axes)
     count, size = all_reduces(evidence, row) if row else (0, 0)

@@ -29,7 +29,7 @@ def explain_text(name: str) -> str:
         raise BadRequest(f"There is no check {name!r}.", _where_else(name))
     parts = [f"{check.name} ({check.severity}, {check.group})", "", _filled(check.detects), "", _filled(check.why)]
     parts += ["", "The mistake:", "", _indented(check.example), "", "Fixed:", "", _indented(check.fix)]
-    parts += ["", _filled(f"Needs {check.needs.rstrip('.')}; else it abstains.")]
+    parts += ["", _filled(f"Needs {check.needs}; else it abstains.")]
     return "\n".join([*parts, *(["", _filled(check.silent)] if check.silent else [])])
 
 
@@ -72,7 +72,7 @@ def _section(check: Check) -> Iterator[str]:
     yield ""
     yield from ("```python", check.example.rstrip(), "```", "", "Fixed:", "", "```python", check.fix.rstrip(), "```")
     yield ""
-    yield f"Needs {check.needs.rstrip('.')}."
+    yield f"Needs {check.needs}."
     if check.silent:
         yield ""
         yield f"Silent on purpose: {check.silent}"

@@ -257,18 +257,20 @@ class Listing:
     marked: tuple[int, ...] = ()  # line numbers in the file
 
 
+YesOrNo = Literal["Yes", "No"]
+
+
 @dataclass(frozen=True)
 class Answer:
     """The answer to one question of the course, in the order in which a reader wants its parts.
 
     Every number in `verdict`, `number`, `why` and `practice` occurs in a table or figure that the answer is based on,
-    with
-    the same rounding. A sentence has one interval at most.
+    with the same rounding. A sentence has one interval at most.
     """
 
     row: str  # the course's task: H1.2
     question: str  # as the course's task sheet asks it
-    verdict: str  # one sentence in plain words
+    sentence: str  # the verdict in plain words, but for the word with which it may begin
     number: str = ""  # the sentence with the one number that shows it
     why: str = ""  # the mechanism
     practice: str = ""  # what it means for practice
@@ -276,6 +278,12 @@ class Answer:
     rests_on: tuple[str, ...] = ()  # ids of tables, figures and listings
     shaken_by: tuple[str, ...] = ()  # caveats that make this answer doubtful, in words for the reader
     hint: str = ""  # which numbers to use, in a report that leaves the answers to the student
+    word: YesOrNo | None = None  # of a question that is answered by one
+
+    @property
+    def verdict(self) -> str:
+        """The sentence after its word: `No: every further layer makes the step longer.`"""
+        return f"{self.word}: {self.sentence}" if self.word else self.sentence
 
 
 @dataclass(frozen=True)
@@ -316,6 +324,7 @@ class Section:
     id: str
     title: str
     blocks: tuple[Block | Only, ...]
+    labelled: bool = True  # False: the title names the questions that it answers, and needs no label before it
 
     def shown_on(self, place: Place) -> tuple[Block, ...]:
         """Returns the blocks that such a place shows."""

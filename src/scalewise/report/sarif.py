@@ -49,7 +49,7 @@ def sarif_log(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def _rule(check: Check) -> dict[str, Any]:
     silent = f"\n\n{check.silent}" if check.silent else ""
-    needs = f"Needs {check.needs.rstrip('.')}."
+    needs = f"Needs {check.needs}."
     fixed = f"The mistake:\n\n```python\n{check.example}\n```\n\nFixed:\n\n```python\n{check.fix}\n```"
     return {
         "id": check.name,

@@ -104,8 +104,7 @@ def labels_of(document: Document) -> list[str]:
         numbers = count(1)
         return [str(next(numbers)) if section.title else "" for section in document.sections]
     return [
-        "" if section.title.startswith(tuple(found) or ("\0",)) else ", ".join(found)
-        for section, found in zip(document.sections, rows, strict=True)
+        ", ".join(found) if section.labelled else "" for section, found in zip(document.sections, rows, strict=True)
     ]
 
 

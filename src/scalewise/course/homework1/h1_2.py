@@ -8,7 +8,7 @@ from scalewise.analysis.fits import ComputeLine, LinkFit
 from scalewise.analysis.ratio import equivalent
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.gpus import told_recordings, told_source
-from scalewise.course.homework import Question
+from scalewise.course.homework import Question, Told
 from scalewise.course.homework1.comparable_rows import (
     EQUAL,
     FIGURE_WIDTH,
@@ -243,16 +243,16 @@ def _linear(evidence: Evidence, found: StrongScaling) -> Answer:
     )
 
 
-def _linear_verdict(speeds: Estimate, ranks: int) -> str:
+def _linear_verdict(speeds: Estimate, ranks: int) -> Told:
     if equivalent(speeds.times(1 / ranks), MARGIN) == "equal within margin":
         return "Yes, within 10 %."
     if speeds.high < 1:
-        return f"No: {ranks} ranks are slower than one."
+        return "No", f"{ranks} ranks are slower than one."
     if speeds.high >= ranks:
         return "It cannot be told from these runs."
     if speeds.low <= 1:
         return f"No, and whether {ranks} ranks are faster than one at all cannot be told."
-    return "No: it grows, but by less than the number of ranks."
+    return "No", "it grows, but by less than the number of ranks."
 
 
 def _further(found: StrongScaling) -> str:

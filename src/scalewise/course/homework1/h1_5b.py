@@ -7,7 +7,7 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.fits import SATURATED, Saturation, saturation
 from scalewise.analysis.ratio import equivalent, ratio_of
-from scalewise.course.homework import Question
+from scalewise.course.homework import Question, Told
 from scalewise.course.homework1.comparable_rows import (
     ASKED,
     EQUAL,
@@ -319,7 +319,7 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
     change = ratio_of(last.speeds, first.speeds)
     word = equivalent(change, MARGIN)
     if word == "equal within margin":
-        verdict = "No: efficiency stays the same within 10 %."
+        verdict: Told = "No", "efficiency stays the same within 10 %."
     elif word == "cannot tell":
         verdict = "It cannot be told from these runs."
     elif change.value > 1:

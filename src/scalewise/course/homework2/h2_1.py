@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import TOLERATED_ROUNDINGS, LossCurve, loss_curve, tolerance_of
 from scalewise.course.handin_parts import stretch_listings
-from scalewise.course.homework import Question
+from scalewise.course.homework import Question, Told
 from scalewise.course.measured_arms import Point, figures_of, hole, point, usable
 from scalewise.course.page_pieces import distance_series, level_series, loss_figure, setting
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said, text_cell
@@ -60,7 +60,7 @@ def build(evidence: Evidence) -> Section:
     listings = stretch_listings(evidence, "codes", MARKS, id=LISTING, title=title, code=BOTH)
     figure = _figure(evidence)
     blocks: list[Block] = [*listings, _table(evidence, plain, mixed), *([figure] if figure else [])]
-    return Section("h2-1", "H2.1 Code 3", (*blocks, _answer(evidence, plain, mixed, listings, figure)))
+    return Section("h2-1", "H2.1 Code 3", (*blocks, _answer(evidence, plain, mixed, listings, figure)), labelled=False)
 
 
 def curve_between(evidence: Evidence, experiment: str) -> LossCurve | None:
@@ -132,10 +132,10 @@ def _answer(
         missing = f"{hole(evidence, 'same-loss', code=BOTH)}; {hole(evidence, 'codes', code=BOTH)}"
         return QUESTION.without_hint(f"This cannot be answered: {missing}.", rests_on=rests_on)
     right = all(curve.within for curve in known)
-    verdict = (
-        "Yes: it computes the same, and only its precision is lower."
+    verdict: Told = (
+        ("Yes", "it computes the same, and only its precision is lower.")
         if right
-        else "No: its losses differ from Code 1's by more than rounding explains."
+        else ("No", "its losses differ from Code 1's by more than rounding explains.")
     )
     if right and len(known) < 2:
         verdict = "As far as it was measured, yes."

@@ -38,7 +38,7 @@ def build(evidence: Evidence) -> Section:
     """Builds the section: the three tables of the sheet with their figures."""
     figures = [one for one in (_times(evidence), _per_sample(evidence)) if one]
     blocks: list[Block] = [codes_table(evidence), accumulation_table(evidence), *_growing_table(evidence), *figures]
-    return Section("h2-2", "H2.2 Measurements", tuple(blocks))
+    return Section("h2-2", "H2.2 Measurements", tuple(blocks), labelled=False)
 
 
 def codes_table(evidence: Evidence) -> Table:

@@ -112,7 +112,7 @@ def build(evidence: Evidence) -> Section:
     blocks: list[Block] = [_time_table(evidence, splits), *([anatomy] if anatomy else []), _time(evidence, splits)]
     blocks += memory_blocks(evidence)
     blocks += [_batch_table(evidence), FORMULA, _batch(evidence)]
-    return Section("h2-3", "H2.3 Why they differ", tuple(blocks))
+    return Section("h2-3", "H2.3 Why they differ", tuple(blocks), labelled=False)
 
 
 def _splits(evidence: Evidence) -> Splits:

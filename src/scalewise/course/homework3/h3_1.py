@@ -47,7 +47,7 @@ def build(evidence: Evidence) -> Section:
     )
     first = next((point for point in points if point.seen), None)
     blocks: list[Block] = [_table(evidence, points), *([forward] if forward else [])]
-    return Section("h3-1", "H3.1 Two devices", (*blocks, _how_many(first), _where(first, forward)))
+    return Section("h3-1", "H3.1 Two devices", (*blocks, _how_many(first), _where(first, forward)), labelled=False)
 
 
 def _table(evidence: Evidence, points: tuple[Placed, ...]) -> Table:

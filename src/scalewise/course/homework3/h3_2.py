@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.fits import Line, fit_line, spread_of
-from scalewise.course.homework import Question
+from scalewise.course.homework import Question, Told
 from scalewise.course.homework3.layer_placement import (
     DEPTHS,
     SHARES,
@@ -45,7 +45,7 @@ def build(evidence: Evidence) -> Section:
     line = _line(points)
     figure = _figure(points, line)
     blocks: list[Block] = [_table(evidence, points, line), *([figure] if figure else [])]
-    return Section("h3-2", "H3.2 DEPTH 6, 12, 24", (*blocks, _answer(points, line)))
+    return Section("h3-2", "H3.2 DEPTH 6, 12, 24", (*blocks, _answer(points, line)), labelled=False)
 
 
 def _line(points: tuple[Placed, ...]) -> DepthLine | None:
@@ -114,9 +114,10 @@ def _answer(points: tuple[Placed, ...], line: DepthLine | None) -> Answer:
     steps = (
         f"DEPTH={few.value} takes {said(few.step_cell, 'ms')}, DEPTH={many.value} takes {said(many.step_cell, 'ms')}"
     )
+    verdict: Told
     if slope.low > 0:
         verdict, number = (
-            "No: every further layer makes the step longer.",
+            ("No", "every further layer makes the step longer."),
             f"{steps}. The line through all depths adds {said(line.slope, 'ms')} for each layer.",
         )
     elif slope.high < 0:

@@ -33,7 +33,7 @@ def build(evidence: Evidence) -> Section:
         marks=("device_count()", "//"),
     )
     blocks: list[Block] = [_table(evidence, points), *([init] if init else [])]
-    return Section("h3-3", "H3.3 Layers over all devices", (*blocks, _answer(points, init is not None)))
+    return Section("h3-3", "H3.3 Layers over all devices", (*blocks, _answer(points, init is not None)), labelled=False)
 
 
 def rule_of(points: tuple[Placed, ...]) -> str | None:

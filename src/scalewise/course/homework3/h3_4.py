@@ -7,7 +7,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.ratio import ratio_of
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.gpus import gpu_steps, hand_over_seconds, known_of, told_source
-from scalewise.course.homework import Question
+from scalewise.course.homework import Question, Told
 from scalewise.course.homework3.layer_placement import (
     ALL,
     AT_ONCE,
@@ -103,7 +103,10 @@ def build(evidence: Evidence) -> Section:
     if found.schedules:
         blocks += [FORMULA, _pipeline_table(evidence, found), *(_schedule_figure(one) for one in found.schedules)]
     return Section(
-        "h3-4", "H3.4 DEPTH 20 on 2 and 5 devices", (*blocks, _used(most, timeline is not None), _faster(found))
+        "h3-4",
+        "H3.4 DEPTH 20 on 2 and 5 devices",
+        (*blocks, _used(most, timeline is not None), _faster(found)),
+        labelled=False,
     )
 
 
@@ -302,7 +305,7 @@ def _used(most: Placed | None, drawn: bool) -> Answer:
     idle = [f"device {index}" for index, one in enumerate(seen.devices) if not one.busy_seconds]
     together = at_once_cell(seen)
     if idle:
-        verdict = f"No: {listed(idle)} of {devices_phrase(count)} did nothing."
+        verdict: Told = "No", f"{listed(idle)} of {devices_phrase(count)} did nothing."
     elif count == 1:
         verdict = "There is only one device, and it is used."
     elif seen.together_share <= AT_ONCE:
@@ -344,11 +347,11 @@ def _faster(found: OnDevices) -> Answer:
         )
         return FASTER.without_hint(f"This cannot be answered: {missing}.", rests_on=rests_on)
     steps = f"{said(few.step_cell, 'ms')} on {FEW} devices, {said(many.step_cell, 'ms')} on {MANY}"
-    verdict = {
+    verdicts: dict[str, Told] = {
         "faster": f"In these runs {MANY} devices were faster than {FEW}, although nothing in the script explains it.",
-        "slower": f"No: {MANY} devices are slower than {FEW}.",
-        "cannot tell": f"No: no gain from {FEW} to {MANY} devices was seen.",
-    }[found.change.verdict]
+        "slower": ("No", f"{MANY} devices are slower than {FEW}."),
+        "cannot tell": ("No", f"no gain from {FEW} to {MANY} devices was seen."),
+    }
     gpus = dict(found.gpu_rows)
     on_gpus = ""
     if FEW in gpus and MANY in gpus:
@@ -357,7 +360,7 @@ def _faster(found: OnDevices) -> Answer:
             f" {said(gpus[MANY], 'ms')} on {MANY}."
         )
     return FASTER.answer(
-        verdict,
+        verdicts[found.change.verdict],
         f"The step takes {steps}.{on_gpus}",
         "The layers still run one after another; every further device adds a copy in forward and one in backward.",
         _pipeline_words(found),

@@ -55,7 +55,9 @@ def build(evidence: Evidence) -> Section:
     """Builds the section: table and answers."""
     points = placed_along(evidence, ALL, "devices", DEVICES)
     found = tuple(one for one in map(transfers, points) if one is not None)
-    return Section("h3-5", "H3.5 Transfers", (_table(evidence, points, found), _how_often(found), _relation(found)))
+    return Section(
+        "h3-5", "H3.5 Transfers", (_table(evidence, points, found), _how_often(found), _relation(found)), labelled=False
+    )
 
 
 def transfers(point: Placed) -> Transfers | None:

@@ -74,7 +74,10 @@ def build(evidence: Evidence) -> Section:
     found = accumulation(evidence)
     blocks: list[Block] = [_table(evidence, found), *_figures(evidence, found), FORMULA]
     return Section(
-        "p7-1", "P7.1 Gradient accumulation (Code 1)", (*blocks, _divide(found), _skip(found), _without(found))
+        "p7-1",
+        "P7.1 Gradient accumulation (Code 1)",
+        (*blocks, _divide(found), _skip(found), _without(found)),
+        labelled=False,
     )
 
 

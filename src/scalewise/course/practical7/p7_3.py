@@ -87,7 +87,7 @@ def build(evidence: Evidence) -> Section:
     sizes = size_table(evidence, found.sizes, found.gpu_name)
     blocks: list[Block] = [_table(evidence, found), *sizes, *figures, _why(found)]
     blocks += [scaler_table(evidence, scaled), why_scaler(scaled), without_scaler(scaled)]
-    return Section("p7-3", "P7.3 Mixed precision (Code 2)", tuple(blocks))
+    return Section("p7-3", "P7.3 Mixed precision (Code 2)", tuple(blocks), labelled=False)
 
 
 def precisions(evidence: Evidence) -> Precisions:

@@ -65,7 +65,9 @@ def build(evidence: Evidence) -> Section:
     """Builds the section: the table of the sheet, per sample, both together, answers."""
     found = compared(evidence)
     blocks: list[Block] = [_table(evidence, found), *_growing_table(evidence, found), *_together_table(found)]
-    return Section("p7-5", "P7.5 The two compared", (*blocks, _memory(found), _speed(found), _combined(found)))
+    return Section(
+        "p7-5", "P7.5 The two compared", (*blocks, _memory(found), _speed(found), _combined(found)), labelled=False
+    )
 
 
 def compared(evidence: Evidence) -> Compared:
@@ -376,13 +378,13 @@ def _combined(found: Compared) -> Answer:
     practice = "Scale the loss after dividing it, and step and update the scaler once, after the last micro-batch."
     if found.product is None or found.total is None:
         return COMBINED.without_hint(
-            "Yes: that is Code 3 of homework 2.", why=f"{why[0].upper()}{why[1:]}", practice=practice
+            ("Yes", "that is Code 3 of homework 2."), why=f"{why[0].upper()}{why[1:]}", practice=practice
         )
     multiplied, added = (said(estimate_cell(one, 1e3, mark="predicted"), "ms") for one in (found.product, found.total))
     number = f"If their effects multiply, the step takes {multiplied}, if their costs add up, {added} (both predicted)."
     number += _together_words(found)
     return COMBINED.answer(
-        "Yes: that is Code 3 of homework 2.",
+        ("Yes", "that is Code 3 of homework 2."),
         number,
         f"{why[0].upper()}{why[1:]}",
         practice,

@@ -21,7 +21,7 @@ CHECK = Check(
     "torch gives up and runs the function uncompiled.",
     example="model = torch.compile(model, dynamic=False)\nfor x in loader:  # sequences of many lengths\n    model(x)",
     fix="model = torch.compile(model, dynamic=True)  # or torch._dynamo.mark_dynamic(x, 1), or pad x to few lengths",
-    needs="A script that uses torch.compile, and five optimizer steps.",
+    needs="A script that uses torch.compile, and five optimizer steps",
     silent="The first compilation of each function, and one or two more: with and without gradients, or as sizes are "
     "seen to change.",
 )

@@ -33,7 +33,7 @@ def cluster_document(answer: ClusterAnswer) -> Document:
         blocks = (_table(model, number, answer), Paragraph(_verdict(model)), Paragraph(falls_text(model)))
         sections.append(Section(f"model-{number}", title, blocks))
     if len(shown) < len(answer.models):
-        left = counted(len(answer.models) - len(shown), "more batch").replace("batchs", "batches")
+        left = counted(len(answer.models) - len(shown), "more batch")
         said = f"{left} were predicted: choose one with --local-batch, or see all with --json."
         sections.append(Section("more", "", (Paragraph(said),)))
     sections.append(
