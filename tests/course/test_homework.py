@@ -48,7 +48,8 @@ def build(evidence: Evidence) -> Section:
     rows = evidence.rows("only")
     cells = tuple((count_cell(row.ranks), estimate_cell(row.step_seconds, 1e3)) for row in rows)
     table = Table("h9-1-step", "The step", (Column("Ranks"), Column("Step", "ms")), cells)
-    return Section("h9-1", "H9.1 A step", (table, Answer("H9.1", "How long?", "short.", rests_on=(table.id,), word="Yes")))
+    answer = Answer("H9.1", "How long?", "short.", rests_on=(table.id,), word="Yes")
+    return Section("h9-1", "H9.1 A step", (table, answer))
 ''',
     "suite.toml": """
 name = "homework9"
