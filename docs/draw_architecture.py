@@ -263,7 +263,7 @@ def draw_rank(drawing: Drawing, watch: Room) -> None:
     drawing.text(x + width - 32, y + 96, size(watch), "size", "end")
     drawing.text(x + 24, y + 114, watch.what, "what")
     parts = sorted(one for one in (SOURCE / "watch").iterdir() if (one / "__init__.py").is_file())
-    pitch = 143 / (len(parts) - 1)
+    pitch = 167 / len(parts)
     for number, part in enumerate(parts):
         at = y + 138 + number * pitch
         drawing.text(x + 24, at, part.name, "what mono")
@@ -325,9 +325,9 @@ def draw_flow(drawing: Drawing, places: dict[str, float]) -> None:
 
 def draw_legend(drawing: Drawing, cli: tuple[float, float]) -> None:
     """Draws what is typed, and says what lines mean."""
-    x, y, width = 576, cli[1] + 9, 204
+    x, y, width = 590, cli[1] + 10, 284
     drawing.rect(x, y, width, 32, "typed")
-    drawing.text(x + 12, y + 21, "$ scalewise run train.py", "prompt mono")
+    drawing.text(x + 12, y + 21, "$ scalewise run train.py --ranks 1,2", "prompt mono")
     drawing.path(f"M{x} {y + 16:g}H{cli[0] + BOX_WIDTH + 5:g}")
     drawing.head(cli[0] + BOX_WIDTH, y + 16, "left")
     told = (

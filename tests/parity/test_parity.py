@@ -68,9 +68,58 @@ def test_the_verb_gives_json_and_an_exit_code(scalewise: CommandLine, tmp_path):
     assert (found["kind"], found["exit_code"], len(found["compared"]["steps"])) == ("differs", 2, 1)
 
 
+RESUMES = """
+import os, sys
+from torch.utils.data import DataLoader, DistributedSampler
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+data = torch.randn(16, 4)
+sampler = DistributedSampler(data)
+model = DistributedDataParallel(torch.nn.Linear(4, 4))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+start = 0
+if os.path.exists("saved.pt"):
+    saved = torch.load("saved.pt")
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])  # wrong
+    start = saved["epoch"]
+for epoch in range(start, 6):
+    sampler.set_epoch(epoch)
+    for x in DataLoader(data, batch_size=4, sampler=sampler):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+    if dist.get_rank() == 0:
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch + 1}, "saved.pt")
+    dist.barrier()
+"""
+
+
+def test_a_script_that_goes_on_from_its_checkpoint_is_the_same(room: Bench):
+    answer = room.compare(script(room, "resumes", f"import torch, torch.distributed as dist{RESUMES}"), resume=True)
+    assert answer.kind == "same" and "goes on as if it had not been stopped" in answer.sentence, told(answer)
+
+
+def test_a_script_that_forgets_its_optimizer_parts_and_the_reason_is_told(room: Bench):
+    text = mended_text(f"import torch, torch.distributed as dist{RESUMES}")
+    answer = room.compare(script(room, "forgets", text), resume=True)
+    assert answer.cause is not None and answer.cause.name == "optimizer-state-not-restored", told(answer)
+
+
+def test_two_scripts_that_should_compute_the_same_are_compared(room: Bench):
+    broken = BROKEN["divided_beside_ddp"]
+    right = script(room, "right", mended_text(broken.text))
+    assert room.compare(right, against=right.path).kind == "same"
+    answer = room.compare(broken, against=right.path)
+    assert answer.kind == "differs" and answer.cause is not None, told(answer)
+    assert answer.cause.name == broken.cause
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (("--resume", "--against", "other.py"), "are two questions"),
         (("--ranks", "1"), "compares one rank with itself"),
         (("--steps", "0"), "is no number of steps"),
         (("--limit", "0"), "is not a time"),

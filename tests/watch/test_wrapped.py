@@ -48,6 +48,8 @@ CHANGES: dict[str, dict[str, object]] = {
     "seldom_read": {"lines": "train.py:1"},
     "set_epoch": {},
     "shard_data": {},
+    "start_of_ranks": {"folder": "none", "ranks": 2},
+    "stop_after": {"steps": 1000},
     "sync_batch_norm": {},
     "sync_last": {"window": 2},
     "tf32": {},

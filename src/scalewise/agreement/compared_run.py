@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scalewise.records.load import RankRecord, Run
 from scalewise.records.parity import AboutGivenRow, GivenRow, SettingsOfGroupsRow, TensorRow
@@ -183,3 +183,30 @@ def same_batch_everywhere(run: ComparedRun) -> bool:
     """Tells whether all ranks were given the same data in every step."""
     rows = [by_rank for step, by_rank in run.given.items() if step < run.steps and len(by_rank) > 1]
     return bool(rows) and all(len({row.digests for row in by_rank.values()}) == 1 for by_rank in rows)
+
+
+def same_data(one: ComparedRun, other: ComparedRun) -> bool:
+    """Tells whether the ranks of two runs were given the same data together, step by step."""
+    steps = range(min(one.steps, other.steps))
+    return bool(steps) and all(_digests_of(one, step) == _digests_of(other, step) for step in steps)
+
+
+def _digests_of(run: ComparedRun, step: int) -> list[int]:
+    """The sum of the digests of a step's rows over the ranks, tensor by tensor."""
+    rows = list(run.given.get(step, {}).values())
+    count = min((len(row.digests) for row in rows), default=0)
+    return [sum(int(row.digests[index], 16) for row in rows) % 2**64 for index in range(count)]
+
+
+def renamed(run: ComparedRun, like: ComparedRun) -> ComparedRun:
+    """The run with the names of another, where names differ and shapes are the same in the same order."""
+    here, there = list(run.shapes.items()), list(like.shapes.items())
+    alike = [shape for _, shape in here] == [shape for _, shape in there]
+    if not alike or run.shapes.keys() & like.shapes.keys():
+        return run
+    names = {mine: theirs for (mine, _), (theirs, _) in zip(here, there, strict=True)}
+
+    def under(tensors: Tensors) -> Tensors:
+        return {(step, names.get(name, name)): found for (step, name), found in tensors.items()}
+
+    return replace(run, gradients=under(run.gradients), parameters=under(run.parameters))

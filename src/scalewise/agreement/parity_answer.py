@@ -35,6 +35,7 @@ class ParityAnswer:
     relative_rounding: float | None = None  # of the first gradient
     reference: str = "one rank"  # what the ranks are compared with
     other: str = ""  # what is compared with it; empty: its ranks
+    first_step: int = 1  # the number of the first step that is compared
     folder: str = ""
     seconds: float = 0.0
 
@@ -99,4 +100,4 @@ def _roundings(number: float) -> str:
 
 
 def _capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
+    return f"{text[:1].upper()}{text[1:]}" if text.startswith("the ") else text

@@ -1,5 +1,6 @@
 """The request of `scalewise parity`, read from its options."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ def requested_parity(script: str, args: Sequence[str], options: Mapping[str, Any
     problem = ranks_problem(options["ranks"])
     if problem:
         raise BadRequest(f"--ranks: {problem}.", "Two ranks show most mistakes.")
-    if options["ranks"] < 2:
+    if options["ranks"] < 2 and options["against"] is None and not options["resume"]:
         raise BadRequest("--ranks 1 compares one rank with itself.", "Give two or more.")
     if not 1 <= options["steps"] <= MOST_STEPS:
         raise BadRequest(f"--steps {options['steps']} is no number of steps.", f"Give one from 1 to {MOST_STEPS}.")
+    if options["resume"] and options["against"] is not None:
+        raise BadRequest("--resume and --against are two questions.", "Ask one of them.")
     on_cpu = options["on"] == "cpu"
     if on_cpu and options["device"] == "cuda":
         raise BadRequest("--on cpu and --device cuda contradict each other.", "Leave one of them out.")
@@ -37,4 +40,7 @@ def requested_parity(script: str, args: Sequence[str], options: Mapping[str, Any
         in_place=bool(options.get("in_place")),
         changes=parse_changes(options.get("change") or PLAIN),
         causes=not options["no_causes"],
+        against=options["against"],
+        resume=options["resume"],
+        resume_args=tuple(shlex.split(options["resume_args"] or "")),
     )

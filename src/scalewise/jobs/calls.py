@@ -352,6 +352,9 @@ def parity(
     *,
     ranks: int = 2,
     steps: int = 6,
+    against: File | None = None,
+    resume: bool = False,
+    resume_args: Sequence[Word] = (),
     causes: bool = True,
     on: Literal["cpu"] | None = None,
     device: DeviceChoice = "auto",
@@ -372,6 +375,9 @@ def parity(
         args=asked.words("args", args),
         ranks=asked.count("ranks", ranks, MOST_RANKS),
         steps=asked.count("steps", steps, MOST_STEPS),
+        against=None if against is None else asked.path("against", against),
+        resume=asked.flag("resume", resume),
+        resume_args=asked.words("resume_args", resume_args),
         causes=asked.flag("causes", causes),
         on_cpu=on is not None and asked.choice("on", on, Literal["cpu"]) == "cpu",
         device=asked.choice("device", device, DeviceChoice),
@@ -381,11 +387,14 @@ def parity(
         changes=asked.attempt(partial(parse_changes, change), ()),
         out=asked.path("out", out),
     )
-    if request.ranks < 2:
+    if request.resume and request.against is not None:
+        asked.wrong("resume=True and against are two questions.", "Ask one of them.")
+    if request.ranks < 2 and not request.resume and request.against is None:
         asked.wrong("ranks=1 compares one rank with itself.", "Give two or more.")
     if request.on_cpu and request.device == "cuda":
         asked.wrong("on='cpu' and device='cuda' contradict each other.", "Leave one of them out.")
-    asked.attempt(partial(check_script, request.script), None)
+    for one in filter(None, (request.script, request.against)):
+        asked.attempt(partial(check_script, one), None)
     asked.check()
     return ParityResult(compared(request, reporter))
 

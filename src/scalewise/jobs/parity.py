@@ -5,41 +5,39 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from scalewise.agreement.causes import Suspicion, suspicions
 from scalewise.agreement.compare_runs import (
     RunsCompared,
-    factor_between,
     parity_of,
     relative_rounding,
     sample_scale,
 )
 from scalewise.agreement.compared_run import ComparedRun, equal_data, same_batch_everywhere
-from scalewise.agreement.parity_answer import NamedCause, ParityAnswer, percent, sentence_of
-from scalewise.doctor.case import case_of
-from scalewise.doctor.finding import Diagnosis
-from scalewise.doctor.run_checks import diagnosis_of
+from scalewise.agreement.parity_answer import ParityAnswer, percent, sentence_of
 from scalewise.errors import BadRequest
 from scalewise.jobs.measure import Here
+from scalewise.jobs.parity_against import against_answer
 from scalewise.jobs.parity_bench import Bench, ParityRequest, Untold, bench_of
+from scalewise.jobs.parity_causes import proved_cause
+from scalewise.jobs.parity_resume import resume_answer
 from scalewise.jobs.reporter import Reporter
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
-from scalewise.plan.parity_runs import compared_spec, given_change, rounding_change
+from scalewise.plan.adhoc import check_script
+from scalewise.plan.parity_runs import compared_spec, given_change, rounding_change, start_change
 from scalewise.plan.python_file import check_is_python, starts_ranks_itself
-from scalewise.records.load import Run
 from scalewise.records.parity import SHAPES_FILE
 from scalewise.records.spec import Change
 from scalewise.units import counted
 
-MOST_TRIED = 6  # changes that may be the cause
-MOST_SECONDS = 120.0  # for trying them
 NOT_REPEATED = 1e-3  # share of a gradient by which two runs of one rank may differ in single precision
 LAYERS = {"sources": "the batches", "inputs": "the modules' inputs and targets"}
 
 
 def parity(request: ParityRequest, reporter: Reporter) -> ParityAnswer:
     """Compares the ranks of a script with one rank of it."""
-    check_is_python(request.script)
+    for script in filter(None, (request.script, request.against)):
+        check_script(script)
+        check_is_python(script)
     if starts_ranks_itself(request.script):
         raise BadRequest(
             f"{request.script.name} starts its ranks itself: it cannot be run on another number of ranks from outside.",
@@ -54,7 +52,10 @@ def parity_here(request: ParityRequest, reporter: Reporter, here: Here) -> Parit
     """Does the same on a machine whose facts are known already."""
     began = time.monotonic()
     bench = bench_of(request, reporter, here)
-    answer = _answered(bench)
+    if request.against is not None:
+        answer = against_answer(bench)
+    else:
+        answer = resume_answer(bench) if request.resume else _answered(bench)
     return replace(answer, folder=str(bench.folder.path), seconds=time.monotonic() - began)
 
 
@@ -80,6 +81,16 @@ def _compared(bench: Bench, notes: list[str]) -> ParityAnswer:
         raise Untold(f"only {counted(len(together.ranks), 'rank')} of {ranks} made a step")
     notes += _about(alone, together)
     reference, changes = _reference(bench, alone, together, notes)
+    if _starts_elsewhere(reference, together):
+        changes = (*changes, start_change(together.run.folder, ranks))
+        reference = bench.compared(
+            compared_spec(bench.alone, "one-rank-same-start", steps, changes), "one rank, started as the ranks are,"
+        )
+        if reference.run.applied("start_of_ranks"):
+            notes.append(
+                "One rank was started from the ranks' parameters, as the script draws other ones on another number of "
+                "ranks."
+            )
     rounding = _rounding(bench, changes)
     scale = sample_scale(reference, together)
     if scale is not None:
@@ -95,11 +106,12 @@ def _compared(bench: Bench, notes: list[str]) -> ParityAnswer:
     compared = parity_of(reference, together, rounding)
     if not compared.steps or not compared.steps[0].tensors:
         raise Untold("no parameter of one rank is found again on the ranks: they have other names or shapes")
+    _check_gradients(reference, compared)
     _check_start(compared)
     kind, sentence = sentence_of(compared, "one rank", f"{ranks} ranks")
     answer = ParityAnswer(bench.request.script.name, ranks, kind, sentence, compared, relative_rounding=share)
     if kind == "differs" and bench.request.causes:
-        cause, tried = _cause(bench, reference, together, rounding, compared)
+        cause, tried = proved_cause(bench, reference, together, rounding, compared)
         answer = replace(answer, cause=cause, tried=tried)
     return replace(answer, notes=tuple(notes))
 
@@ -207,6 +219,21 @@ def _check_repeats(bench: Bench, reference: ComparedRun, share: float, changes: 
         )
 
 
+def _starts_elsewhere(reference: ComparedRun, together: ComparedRun) -> bool:
+    """Tells whether the ranks have other parameters than one rank before the first step."""
+    return any(not one.rank for one in parity_of(reference, together, None).start)
+
+
+def _check_gradients(reference: ComparedRun, compared: RunsCompared) -> None:
+    """Raises Untold if the gradients of one rank are nothing that could be compared."""
+    first = {name: next(iter(found.values())) for (step, name), found in reference.gradients.items() if not step}
+    bad = [name for name, sketch in first.items() if sketch.non_finite]
+    if bad and len(bad) == len(first):
+        raise Untold(f"the first gradient of one rank is not finite, in {bad[0]} and everywhere else")
+    if first and all(step.norm == 0 for step in compared.steps):
+        raise Untold("all gradients of one rank are exactly zero: the script learns nothing, and nothing can part")
+
+
 def _check_start(compared: RunsCompared) -> None:
     if any(not one.rank for one in compared.start):
         first = next(one for one in compared.start if not one.rank)
@@ -214,53 +241,3 @@ def _check_start(compared: RunsCompared) -> None:
             f"the ranks start from other parameters than one rank: {first.name} is apart by {percent(first.relative)} "
             "before the first step, as the script draws or shapes it by rank"
         )
-
-
-def _cause(
-    bench: Bench, reference: ComparedRun, together: ComparedRun, rounding: ComparedRun, compared: RunsCompared
-) -> tuple[NamedCause | None, tuple[str, ...]]:
-    """The first suspicion whose change makes the ranks compute what one computes, and what was tried before."""
-    began = time.monotonic()
-    tried: list[str] = []
-    for one in suspicions(reference, together, compared, _diagnosis(together.run)):
-        if one.change is None:
-            return NamedCause(one.name, one.sentence, fix=one.fix), tuple(tried)
-        if len(tried) >= MOST_TRIED or time.monotonic() - began > MOST_SECONDS:
-            tried.append(f"not tried for want of time: {one.change.label()}")
-            break
-        ended = _tried(bench, one, len(tried), reference, rounding)
-        if not ended:
-            return NamedCause(one.name, one.sentence, one.change.label(), one.fix), tuple(tried)
-        tried.append(f"{one.change.label()}: {ended}")
-    return None, tuple(tried)
-
-
-def _tried(
-    bench: Bench, one: Suspicion, number: int, reference: ComparedRun, rounding: ComparedRun
-) -> str:  # fmt: skip
-    """Tells in words how a run with the change ended; empty if it computes the same as one rank."""
-    assert one.change is not None
-    shapes = bench.folder.path / SHAPES_FILE
-    spec = compared_spec(
-        bench.together, f"mended-{number + 1}", bench.request.steps, (one.change,), shapes=shapes.resolve()
-    )
-    try:
-        run = bench.compared(spec, "the ranks with the change")
-    except Untold as reason:
-        return str(reason)
-    if not run.run.applied(one.change.name):
-        return "it never took effect"
-    compared = parity_of(reference, run, rounding)
-    parting = compared.parting
-    if parting is None and compared.steps:
-        return ""
-    found = factor_between(reference, run, parting.step) if parting else None
-    left = f", now {found[0]:.4g} times as long" if found else ""
-    return f"they part all the same{left}"
-
-
-def _diagnosis(run: Run) -> Diagnosis | None:
-    try:
-        return diagnosis_of(case_of(run))
-    except Exception:
-        return None

@@ -11,13 +11,14 @@ from scalewise.jobs.reporter import Reporter
 from scalewise.launch.campaign import run_campaign
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.experiment import DeviceChoice, Examination
-from scalewise.records.folder import SuiteFolder
+from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.load import Run, load
 from scalewise.records.spec import Change, RunSpec
 from scalewise.units import counted
 
 STEPS = 6
 MOST_STEPS = 1000
+MOST_LETTERS = 200  # of what a script printed last
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class ParityRequest:
     in_place: bool = False
     changes: tuple[Change, ...] = ()
     causes: bool = True
+    against: Path | None = None  # another script, instead of one rank
+    resume: bool = False  # the script stopped and started again, instead of one rank
+    resume_args: tuple[str, ...] = ()  # in place of `args` when it is started again; empty: the same
 
 
 class Untold(Exception):
@@ -73,7 +77,7 @@ class Bench:
         outcome = run.run.outcome
         ended = outcome.sentence if outcome else "it has not ended"
         if outcome is not None and outcome.kind == "no_steps":
-            raise Untold(f"{what} made no optimizer step")
+            raise Untold(f"{what} made no optimizer step{_last_words(run.run)}")
         raise Untold(f"{what} did not get through its first steps: {ended.rstrip('.')}")
 
 
@@ -98,4 +102,14 @@ def bench_of(request: ParityRequest, reporter: Reporter, here: Here) -> Bench:
     folder = suite_folder(suite, plan, here.facts, Where(request.out, again=True))
     threads = max(1, len(here.facts.cores) // request.ranks)
     alone, together = (replace(found[ranks], threads_per_rank=threads) for ranks in (1, request.ranks))
+    if request.on_cpu:
+        alone = replace(alone, devices=request.ranks)  # some scripts refuse to work with fewer GPUs than they want
     return Bench(request, reporter, here, folder, alone, together)
+
+
+def _last_words(run: Run) -> str:
+    """The last line that rank 0 printed, where it may say why it did not train."""
+    path = RunFolder(run.folder).stdout(0)
+    lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f"; its last line was: {last[:MOST_LETTERS]}" if last else ""

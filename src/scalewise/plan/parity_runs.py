@@ -36,6 +36,16 @@ def given_change(folder: Path, ranks: int, layer: str, order: str = "forward") -
     )
 
 
+def start_change(folder: Path, ranks: int) -> Change:
+    """Starts one rank from the parameters of the ranks of the run in this folder."""
+    return Change("start_of_ranks", {"ranks": ranks, "folder": str(folder.resolve())})
+
+
+def stop_change(steps: int) -> Change:
+    """Ends the run after so many steps, before the next."""
+    return Change("stop_after", {"steps": steps})
+
+
 def rounding_change(ranks: int) -> Change:
     """Computes the same in parts, as these ranks do."""
     return Change("other_rounding", {"parts": ranks})

@@ -365,8 +365,10 @@ _CHANGES = (
     ),
     Concern("changes/other_rounding", "replayed", ("torch.nn.Module.__call__",)),
     Concern("changes/same_start", "replayed", ("torch.nn.Module.__call__",)),
+    Concern("changes/start_of_ranks", "replayed", ("torch.nn.Module.__call__",)),
     Concern("changes/scale_gradients", "replayed", (_BEFORE_STEP,)),
     Concern("changes/scale_rate", "replayed", (_BEFORE_STEP, _AFTER_STEP)),
+    Concern("changes/stop_after", "replayed", (_BEFORE_STEP,)),
     Concern("changes/weigh_ranks", "replayed", ("torch.autograd.backward",)),
     Concern("changes/workers", "replayed", (f"{_LOADER}.__init__",)),
 )  # fmt: skip

@@ -91,7 +91,13 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
         exit_workarounds.keep_groups_until_exit()
         if spec.on_cpu or spec.stand_ins:
             devices = spec.devices if spec.stand_ins else 0
-            _add(recorder, "standing in for devices" if devices else "redirecting to the CPU", "redirect", devices)
+            _add(
+                recorder,
+                "standing in for devices" if devices else "redirecting to the CPU",
+                "redirect",
+                devices,
+                spec.devices,
+            )
         if spec.rehearsed is not None:
             from scalewise.watch import rehearsal  # without its group the script would wait for ranks that never come
 

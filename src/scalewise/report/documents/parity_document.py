@@ -19,7 +19,11 @@ def parity_document(answer: ParityAnswer) -> Document:
         sections.append(Section("steps", "Step by step", (_steps(answer),)))
         parting = answer.compared.parting
         if parting is not None:
-            sections.append(Section("tensors", f"Step {parting.step + 1}, furthest apart first", (_tensors(parting),)))
+            sections.append(
+                Section(
+                    "tensors", f"Step {answer.first_step + parting.step}, furthest apart first", (_tensors(parting),)
+                )
+            )
     sections.append(Section("how", "How it was compared", tuple(_how(answer))))
     ranks = answer.other or counted(answer.ranks, "rank")
     subtitle = (f"{ranks} against {answer.reference}, in {answer.seconds:.0f} s",)
@@ -45,26 +49,40 @@ def _verdict(answer: ParityAnswer) -> Iterator[Block]:
 def _steps(answer: ParityAnswer) -> Table:
     assert answer.compared is not None
     other = answer.other or counted(answer.ranks, "rank")
+    steps = answer.compared.steps
+    sums = not answer.other and _are_sums(steps[0], answer.ranks)
     columns = (
         Column("step"),
         Column(f"loss, {answer.reference}", short="loss"),
-        Column(f"loss, mean of {other}" if not answer.other else f"loss, {other}", short="other"),
+        Column(
+            f"loss, {'sum' if sums else 'mean'} of {other}" if not answer.other else f"loss, {other}", short="other"
+        ),
         Column(f"gradient, {answer.reference}", short="grad."),
         Column(f"gradient, {other}", short="other"),
         Column("furthest apart", numeric=False, short="furthest", extra=1),
         Column("roundings"),
     )
-    rows = tuple(tuple(_step_cells(step)) for step in answer.compared.steps)
-    note = (
-        f"Apart by more than {MOST_ROUNDINGS:g} roundings is another computation. One rounding is what the same run of "
-        f"{answer.reference} differs by when it sums in another order."
+    rows = tuple(tuple(_step_cells(step, answer.first_step, answer.ranks if sums else 1)) for step in steps)
+    rounding = (
+        f"what the same run of {answer.reference} differs by when it sums in another order"
+        if answer.relative_rounding is not None
+        else "one unit in the last place"
     )
+    note = f"Apart by more than {MOST_ROUNDINGS:g} roundings is another computation. One rounding is {rounding}."
     return Table("parity-steps", "Steps beside each other", columns, rows, (note,))
 
 
-def _step_cells(step: StepDistance) -> Iterator[Cell]:
-    yield Cell(str(step.step + 1), step.step + 1)
-    for value in (step.loss, step.other_loss, step.norm, step.other_norm):
+def _are_sums(step: StepDistance, ranks: int) -> bool:
+    """Tells whether the ranks' losses are parts of one sum: then their sum is nearer to one rank's than their mean."""
+    if step.loss is None or step.other_loss is None:
+        return False
+    return abs(step.other_loss * ranks - step.loss) < abs(step.other_loss - step.loss)
+
+
+def _step_cells(step: StepDistance, first: int, times: int) -> Iterator[Cell]:
+    yield Cell(str(first + step.step), first + step.step)
+    other = step.other_loss * times if step.other_loss is not None else None
+    for value in (step.loss, other, step.norm, step.other_norm):
         yield Cell("–" if value is None else f"{value:.6g}", value)
     worst = step.worst
     yield Cell(f"{worst.what} {worst.name}" if worst else "–")

@@ -95,22 +95,22 @@ class _Feed:
         if key[0] == "draw":
             return self._draw(found, own)
         sizes = _sizes(found, own)
-        if sizes is None:
-            return own if not (isinstance(own, str) and own == END) else found[0]
+        if sizes is None:  # every rank was given this, so one rank is given it, too
+            return _taken(found[0], own)
         return self._laid(found, own, sizes)
 
     def _draw(self, found: list[Any], own: torch.Tensor) -> Any:
         same = all(_equal(found[0], one) for one in found[1:])
         if own.dim() == 0 or any(one is None or one.dim() == 0 for one in found):
             if same:
-                return own
+                return own if found[0] is None else _taken(found[0], own)
             raise Misfit("a single random number differs between ranks")
         if any(one.shape[1:] != found[0].shape[1:] for one in found):
             raise Misfit("random draws of ranks have different shapes")
         laid = self._cat(found)
         if laid.shape == own.shape or not same:
             return laid.to(own.device)
-        return own
+        return _taken(found[0], own)
 
     def _laid(self, found: Sequence[Any], own: Any, sizes: list[int]) -> Any:
         """Lays tensors together that hold one row for each sample, in the shape of the script's own value."""
@@ -136,7 +136,7 @@ class _Feed:
     def _laid_tensors(self, found: list[torch.Tensor], own: Any, sizes: list[int]) -> Any:
         per_sample = all(one.dim() and one.shape[0] == size for one, size in zip(found, sizes, strict=True))
         if not per_sample and all(_equal(found[0], one) for one in found[1:]):
-            return own if isinstance(own, torch.Tensor) else found[0]
+            return _taken(found[0], own)
         if any(one.dim() == 0 for one in found):
             raise Misfit("a single number that enters the loss differs between ranks")
         if any(one.shape[1:] != found[0].shape[1:] for one in found):

@@ -53,7 +53,8 @@ class _Given:
         if not self._tensors.left:
             return value
         if key[0] == "input" and self.sources is not None and self.sources.inside is not None:
-            self._tensors.called(self.sources.inside)
+            if self._tensors.called(self.sources.inside) and self._keeps and not self._tensors.steps:
+                self._keep_start(self.sources.inside)
             self._see(value)
         if self._keeps:
             self._keep(key, value)
@@ -84,6 +85,10 @@ class _Given:
                 self._digests.append([0, 0])
             for dim in range(min(2, leaf.dim())):
                 self._digests[index][dim] = (self._digests[index][dim] + _digest(leaf.transpose(0, dim))) % 2**64
+
+    def _keep_start(self, module: nn.Module) -> None:
+        for name, (shape, values, places, _, _) in self._tensors.parts(module):
+            self._keep(("start", name), (shape, values, places))
 
     def _keep(self, key: Key, value: Any) -> None:
         if key[0] in ("loader", "draw"):

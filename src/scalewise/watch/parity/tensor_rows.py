@@ -20,6 +20,7 @@ from scalewise.watch.probe_torch import world_size
 from scalewise.watch.recorder import Recorder
 
 _PERIOD = 65_537  # a prime, so that no layer's rows line up with the signs
+Part = tuple[tuple[int, ...], torch.Tensor, Any, int, bool]  # see `part_of`
 _WRAPPERS = {"module", "_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module"}
 
 
@@ -66,10 +67,17 @@ class Tensors:
         """The number of steps that the first optimizer has begun."""
         return self._steps.get(0, 0)
 
-    def called(self, module: nn.Module) -> None:
-        """Remembers a module that the script calls itself: names of parameters come from it."""
-        if not any(one() is module for one in self._roots):
-            self._roots.append(weakref.ref(module))
+    def called(self, module: nn.Module) -> bool:
+        """Remembers a module that the script calls itself, as names of parameters come from it; True if it is new."""
+        if any(one() is module for one in self._roots):
+            return False
+        self._roots.append(weakref.ref(module))
+        return True
+
+    def parts(self, module: nn.Module) -> Iterator[tuple[str, Part]]:
+        """Yields the parameters of a module as this rank holds them, by name."""
+        for name, one in module.named_parameters():
+            yield plain_name(name), part_of(one.detach(), self._whole.get(plain_name(name)))
 
     def before_step(self, optimizer: Optimizer) -> None:
         """Writes parameters and gradients, which an optimizer inside another may show in a later state."""
@@ -130,8 +138,7 @@ class Tensors:
         for number, root in enumerate(roots):
             prefix = f"model{number}." if len(roots) > 1 else ""
             for name, one in root.named_parameters():
-                parts = [part for part in name.split(".") if part not in _WRAPPERS]
-                found.setdefault(id(one), (prefix + ".".join(parts), one))
+                found.setdefault(id(one), (prefix + plain_name(name), one))
         optimizers = [optimizer for held in self._optimizers if (optimizer := held()) is not None]
         for number, optimizer in enumerate(optimizers):
             for group, settings in enumerate(optimizer.param_groups):
@@ -141,7 +148,7 @@ class Tensors:
 
     def _write(self, step: int, what: Any, name: str, tensor: Any) -> None:
         with quietly():
-            shape, values, places, copies, recognised = _part(tensor, self._whole.get(name))
+            shape, values, places, copies, recognised = part_of(tensor, self._whole.get(name))
             squares, projections, finite = _sums(values, places)
         dtype = str(tensor.dtype).removeprefix("torch.")
         self._recorder.journal.row(
@@ -155,10 +162,12 @@ def _shapes(path: str) -> dict[str, tuple[int, ...]]:
     return {name: tuple(shape) for name, shape in json.loads(Path(path).read_text(encoding="utf-8")).items()}
 
 
-_Part = tuple[tuple[int, ...], torch.Tensor, Any, int, bool]
+def plain_name(name: str) -> str:
+    """The name of a parameter without the wrappers around its module."""
+    return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
 
 
-def _part(tensor: Any, whole: tuple[int, ...] | None) -> _Part:
+def part_of(tensor: Any, whole: tuple[int, ...] | None) -> Part:
     """The whole shape, this rank's values, where they stand in the whole, how many ranks hold them, and if guessed."""
     if hasattr(tensor, "_local_tensor") and hasattr(tensor, "placements"):
         return _part_of_dtensor(tensor)
@@ -180,7 +189,7 @@ def _part(tensor: Any, whole: tuple[int, ...] | None) -> _Part:
     return whole, kept.reshape(-1), _places(whole, tuple(kept.shape), tuple(start)), 1, True
 
 
-def _part_of_dtensor(tensor: Any) -> _Part:
+def _part_of_dtensor(tensor: Any) -> Part:
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
     local, mesh = tensor._local_tensor, tensor.device_mesh

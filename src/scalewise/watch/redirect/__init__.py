@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _installed: "tuple[RedirectedCalls, VirtualTensors] | None" = None
 
 
-def install(devices: int = 0) -> None:
+def install(devices: int = 0, seen: int = 0) -> None:
     """Installs the redirection before any other hook, so that hooks are put on what the script will really call.
 
-    `devices` is the number of stand-ins that are told apart; 0: as many GPUs as ranks, and moves between them do not
-    matter.
+    `devices` is the number of stand-ins that are told apart; 0: as many GPUs as ranks (or as many as are to be `seen`),
+    and moves between them do not matter.
     """
     global _installed
     import torch
@@ -36,7 +36,7 @@ def install(devices: int = 0) -> None:
 
     real = "cuda:0" if devices and torch.cuda.is_available() else "cpu"
     calls, virtual = RedirectedCalls(), VirtualTensors(real, Held() if devices else None)
-    count = devices or questions.gpu_count()
+    count = devices or seen or questions.gpu_count()
     questions.install(calls, virtual, count)
     wrappers.install(calls, virtual, count)
     precision.install(calls, on_cpu=real == "cpu")
