@@ -14,12 +14,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from torch import nn
 
 import scalewise
 from doctor.corpus_scripts import fixed_text
 from run_folders import write_run
 from scalewise.records.load import Run, load
 from scalewise.report.build_document import evidence_of
+from scalewise.watch import wrappers
 from test_architecture import fragments
 
 ROOT = Path(scalewise.__file__).parent
@@ -27,6 +29,7 @@ PAGE = Path(__file__).parent.parent / "CONTRIBUTING.md"
 BLOCK = re.compile(r'^```(\w+) title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 BROKEN = "tests/doctor/corpus/broken/checkpoint_every_step.py"
 SECTION = "src/scalewise/report/sections/slowest_steps.py"
+WRAPPER = "src/scalewise/watch/wrappers/sharded.py"
 # What the launcher's ranks run: they find each other, train, and print what the tool has told them.
 RANKS = """
 import os
@@ -166,10 +169,11 @@ def test_the_launcher_makes_a_run_whose_ranks_find_each_other(ran, house):
     assert printed == ["seat-0 of 2\n", "seat-1 of 2\n"]
 
 
-def section(tmp_path: Path) -> ModuleType:
-    file = tmp_path / "slowest_steps.py"
-    file.write_text(text_of(SECTION))
-    spec = importlib.util.spec_from_file_location("slowest_steps", file)
+def module_of(path: str, tmp_path: Path) -> ModuleType:
+    """The example, imported by itself."""
+    file = tmp_path / Path(path).name
+    file.write_text(text_of(path))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -187,8 +191,27 @@ def test_the_section_names_the_slow_step_and_what_took_longer(tmp_path):
             step += 1
     run.rank(0).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     (tmp_path / "runs" / "suite.toml").write_text('name = "own"\n[[experiment]]\nname = "exp"\n')
-    cells = section(tmp_path).build(evidence_of(tmp_path / "runs")).blocks[1].rows[0]
+    cells = module_of(SECTION, tmp_path).build(evidence_of(tmp_path / "runs")).blocks[1].rows[0]
     assert [cell.text for cell in cells] == ["exp-ranks1-r0", "5.00", "25.0", "30", "backward"]
+
+
+def test_the_wrapper_is_known_with_its_model_its_options_and_whether_it_will_synchronise(tmp_path, monkeypatch):
+    kind = module_of(WRAPPER, tmp_path).KIND
+    monkeypatch.setattr(wrappers, "kinds", lambda: (kind,))
+    monkeypatch.setattr(wrappers, "_kind_of_class", wrappers._kind_of_class.__wrapped__)
+
+    class Sharded(nn.Module):
+        def __init__(self, model: nn.Module) -> None:
+            super().__init__()
+            self.model, self.prefetch, self.accumulates = model, 2, True
+
+    wrapper = Sharded(nn.Linear(2, 2))
+    assert wrappers.kind_of(wrapper) is None, "a class of that name in another package"
+    Sharded.__module__ = "sharder.wrap"
+    assert wrappers.kind_of(wrapper) is kind and wrappers.inner_of(wrapper) is wrapper.model
+    assert kind.options_of(wrapper) == {"prefetch": 2} and not kind.synchronises(wrapper)
+    wrapper.accumulates = False
+    assert kind.synchronises(wrapper)
 
 
 def test_examples_keep_the_rules_of_the_house():
