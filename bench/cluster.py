@@ -45,7 +45,7 @@ def run(quick: bool, cuda: bool, kills: int = 0) -> dict[str, object]:
         place = Path(folder)
         with cluster_in(place / "cluster", hosts=3) as cluster:
             cluster: Cluster
-            results = _turns(cluster.environment, place, 3 if quick else 15)
+            results = _turns(cluster.environment, place, 3 if quick else 15) if not kills or not quick else {}
             return results | (_kills(cluster.environment, place, kills) if kills else {})
 
 
@@ -146,6 +146,7 @@ def _one_suite(
     environment: dict[str, str], folder: Path, chance: random.Random, tally: Counter[str], kills: int
 ) -> None:
     kept: dict[str, bytes] = {}
+    begun: dict[str, int] = {}  # how often each had begun when its outcome was there
     for _ in range(60):  # starts of the command
         command = [sys.executable, "-m", "scalewise", "run", "s.toml", "--launcher", "slurm"]
         with open(folder / "log", "ab") as log:
@@ -155,14 +156,13 @@ def _one_suite(
                 follower.wait(chance.uniform(0.3, 4.0))
             if follower.poll() is None and sum(tally[one] for one in ("follower", "campaign", "rank")) < kills:
                 _kill(chance.choice(("follower", "campaign", "rank")), follower, folder, tally)
-            _keep(folder, kept, tally)
+            _keep(folder, kept, begun, tally)
         follower.wait()
         if len(kept) == RUNS_OF_SUITE:
             break
     else:
         tally["stuck"] += 1
-    said = Counter((folder / "said.log").read_text().splitlines())
-    tally["twice"] += sum(said[f"ended e{one}"] > 1 for one in range(RUNS_OF_SUITE))
+    tally["twice"] += sum(_begun(folder, name) > count for name, count in begun.items())
 
 
 def _kill(what: str, follower: "subprocess.Popen[bytes]", folder: Path, tally: Counter[str]) -> None:
@@ -181,7 +181,14 @@ def _kill(what: str, follower: "subprocess.Popen[bytes]", folder: Path, tally: C
                 return
 
 
-def _keep(folder: Path, kept: dict[str, bytes], tally: Counter[str]) -> None:
+def _begun(folder: Path, name: str) -> int:
+    """How often the script of this run has begun."""
+    log = folder / "said.log"  # missing if the first script was killed before its first word
+    lines = log.read_text().splitlines() if log.exists() else []
+    return sum(line == f"began {name.partition('-')[0]}" for line in lines)
+
+
+def _keep(folder: Path, kept: dict[str, bytes], begun: dict[str, int], tally: Counter[str]) -> None:
     """Remembers outcomes that are results, and counts those that have gone or changed."""
     now: dict[str, bytes] = {}
     for suite in (folder / "runs").glob("s-*"):
@@ -191,6 +198,7 @@ def _keep(folder: Path, kept: dict[str, bytes], tally: Counter[str]) -> None:
                 if json.loads(data)["kind"] not in ("interrupted", "not_started"):
                     now[one.path.name] = data
     tally["lost"] += sum(now.get(name) != data for name, data in kept.items())
+    begun.update({name: _begun(folder, name) for name in now if name not in begun})
     kept.update(now)
 
 
