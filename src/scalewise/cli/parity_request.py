@@ -5,28 +5,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scalewise.cli.request import examined_on_cpu
 from scalewise.errors import BadRequest
 from scalewise.jobs.parity_bench import MOST_STEPS, ParityRequest
-from scalewise.plan.words import PLAIN, parse_changes, ranks_problem
+from scalewise.plan.words import PLAIN, parse_changes
 
 
 def requested_parity(script: str, args: Sequence[str], options: Mapping[str, Any]) -> ParityRequest:
     """The request, or a BadRequest that says what is wrong with it."""
-    for name in ("limit", "stall"):
-        if not 0 < options[name] < float("inf"):
-            raise BadRequest(f"--{name} {options[name]:g} is not a time.", "Give a number of seconds above 0.")
-    problem = ranks_problem(options["ranks"])
-    if problem:
-        raise BadRequest(f"--ranks: {problem}.", "Two ranks show most mistakes.")
+    on_cpu = examined_on_cpu(options)
     if options["ranks"] < 2 and options["against"] is None and not options["resume"]:
         raise BadRequest("--ranks 1 compares one rank with itself.", "Give two or more.")
     if not 1 <= options["steps"] <= MOST_STEPS:
         raise BadRequest(f"--steps {options['steps']} is no number of steps.", f"Give one from 1 to {MOST_STEPS}.")
     if options["resume"] and options["against"] is not None:
         raise BadRequest("--resume and --against are two questions.", "Ask one of them.")
-    on_cpu = options["on"] == "cpu"
-    if on_cpu and options["device"] == "cuda":
-        raise BadRequest("--on cpu and --device cuda contradict each other.", "Leave one of them out.")
     return ParityRequest(
         script=Path(script),
         args=tuple(args),

@@ -59,24 +59,30 @@ def _environment(settings: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in (one.partition("=") for one in settings)}
 
 
-def requested_diagnosis(script: str | None, args: Sequence[str], options: Mapping[str, Any]) -> "DiagnoseRequest":
-    """The request, or a BadRequest that says what is wrong with it."""
-    from scalewise.jobs.diagnose import DiagnoseRequest
-
-    if script is None:
-        raise BadRequest("Which script?", "Name it: scalewise doctor train.py --ranks 2 -- ARGS")
+def examined_on_cpu(options: Mapping[str, Any]) -> bool:
+    """Tells whether CPU ranks are to stand in; raises a BadRequest for times, ranks and devices that cannot be."""
     for name in ("limit", "stall"):
         if not 0 < options[name] < float("inf"):
             raise BadRequest(f"--{name} {options[name]:g} is not a time.", "Give a number of seconds above 0.")
     problem = ranks_problem(options["ranks"])
     if problem:
         raise BadRequest(f"--ranks: {problem}.", "Two ranks show most mistakes.")
+    on_cpu: bool = options["on"] == "cpu"
+    if on_cpu and options["device"] == "cuda":
+        raise BadRequest("--on cpu and --device cuda contradict each other.", "Leave one of them out.")
+    return on_cpu
+
+
+def requested_diagnosis(script: str | None, args: Sequence[str], options: Mapping[str, Any]) -> "DiagnoseRequest":
+    """The request, or a BadRequest that says what is wrong with it."""
+    from scalewise.jobs.diagnose import DiagnoseRequest
+
+    if script is None:
+        raise BadRequest("Which script?", "Name it: scalewise doctor train.py --ranks 2 -- ARGS")
+    on_cpu = examined_on_cpu(options)
     nodes, slurm = options.get("nodes") or 1, options.get("launcher") == "slurm"
     if nodes != 1 and not slurm:
         raise BadRequest("Several hosts need a launcher for them.", "Add: --launcher slurm.")
-    on_cpu = options["on"] == "cpu"
-    if on_cpu and options["device"] == "cuda":
-        raise BadRequest("--on cpu and --device cuda contradict each other.", "Leave one of them out.")
     return DiagnoseRequest(
         script=Path(script),
         args=tuple(args),
