@@ -131,7 +131,7 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
         suite_of(requested_measurement(what, args, options), spelled),
         Where(options["out"], options["again"]),
     )
-    if goes_to_slurm(options):
+    if goes_to_slurm({**options, "launcher": "slurm" if suite.under_slurm else options["launcher"]}):
         return send(reporter, options, suite.most_nodes, suite.files(Path(what)))
     folder, complete = measure(suite, reporter, where, requested_nodes(options))
     code = _show(output, folder.path, as_json, options["trace"])

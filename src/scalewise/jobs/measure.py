@@ -12,6 +12,7 @@ from scalewise.launch.forkserver import Servers
 from scalewise.launch.launcher import Launcher
 from scalewise.launch.local import TorchrunLauncher
 from scalewise.launch.meeting import MetHosts, Planner, attend, meeting_folder
+from scalewise.launch.slurm.follow import inside
 from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.expand import Plan, Refusal, expand, folder_name
 from scalewise.plan.experiment import Suite
@@ -80,6 +81,8 @@ def measure_here(
     suite: Suite, reporter: Reporter, where: Where, here: Here, nodes: Nodes | None = None
 ) -> tuple[SuiteFolder, bool]:
     """Does the same as `measure`, on a machine whose facts are known already."""
+    if suite.under_slurm and not inside():
+        raise BadRequest("Runs under Slurm need an allocation.", "Use scalewise run, which submits a job, or salloc.")
     plan = planned(suite, reporter, here, nodes)
     if any(spec.inspected for spec in plan.runs):
         from scalewise.jobs.machine_probes import with_peaks

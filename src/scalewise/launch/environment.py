@@ -42,10 +42,9 @@ def visible(spec: RunSpec, user: Mapping[str, str]) -> dict[str, str]:
 def hidden(spec: RunSpec, visible: Mapping[str, str], spec_path: Path, out: Path, isa_cap: str) -> dict[str, str]:
     """Variables that only native libraries and child processes see: they load the watcher and guard the measurement."""
     guards = {}
-    if spec.nodes is None and "GLOO_SOCKET_IFNAME" not in visible:
-        guards["GLOO_SOCKET_IFNAME"] = "lo"
-    if spec.nodes and spec.nodes.count > 1 and "GLOO_SOCKET_IFNAME" not in visible:
-        guards["GLOO_SOCKET_IFNAME"] = interface_to(spec.nodes.master_address)
+    if "GLOO_SOCKET_IFNAME" not in visible:
+        several = spec.nodes is not None and spec.nodes.count > 1
+        guards["GLOO_SOCKET_IFNAME"] = interface_to(spec.nodes.master_address) if several and spec.nodes else "lo"
     if isa_cap and "ONEDNN_MAX_CPU_ISA" not in visible:
         guards["ONEDNN_MAX_CPU_ISA"] = isa_cap
     if _believes_in_gpus(spec) and "CUDA_VISIBLE_DEVICES" not in visible:

@@ -158,6 +158,11 @@ class Suite:
         """The largest number of hosts on which any of its runs lies."""
         return max((count for one in self.experiments for count in one.nodes), default=1)
 
+    @property
+    def under_slurm(self) -> bool:
+        """Tells whether any of its runs is a step of a job."""
+        return any(one.launcher == "slurm" for one in self.experiments)
+
     def files(self, *more: Path) -> tuple[Path, ...]:
         """The scripts that are files of the user's, and other files that decide what it is."""
         scripts = (Path(one.script) for one in self.experiments if not one.script.startswith((BUILT_IN, COURSE)))

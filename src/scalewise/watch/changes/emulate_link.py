@@ -31,7 +31,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     spec, readiness = recorder.spec, None
     if spec is not None and spec.rehearsed:
         return
-    if spec is not None and spec.nodes is None:
+    if spec is not None and (spec.nodes is None or spec.nodes.count == 1):
         try:
             readiness = Readiness(recorder.journal.folder.link, spec.world_size)
         except (OSError, ValueError) as error:
