@@ -48,7 +48,11 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0, help="unseen: for the runs, at most")
     parser.add_argument("--runs", type=Path, help="unseen: folder for the runs, or with runs to judge again")
     parser.add_argument("--kills", type=int, default=0, help="cluster: also kill so many processes at random")
-    parser.add_argument("--before", metavar="REV", help="revisions: the commit to compare the working tree with")
+    parser.add_argument(
+        "--before",
+        metavar="REV",
+        help="revisions: the commit, or a folder of its files, to compare the working tree with",
+    )
     clusters = parser.add_argument_group("clusters", "a table of steps measured on placements of a cluster")
     clusters.add_argument("--hold-back", metavar="RULE", help="nodes>2, gpus>4 or each; default: what the table allows")
     clusters.add_argument("--link", action="append", default=[], metavar="CLUSTER=LINK", help="joins a cluster's nodes")

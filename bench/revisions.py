@@ -48,8 +48,9 @@ class Revision:
     tree: Path
 
     def environment(self) -> dict[str, str]:
-        """Makes Python find this revision before an installed one."""
-        return {**os.environ, "PYTHONPATH": f"{self.tree / 'src'}{os.pathsep}{self.tree}"}
+        """Makes Python find this revision before an installed one, and then what it finds by itself."""
+        found = (str(self.tree / "src"), str(self.tree), *filter(None, [os.environ.get("PYTHONPATH")]))
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(found)}
 
 
 def run(quick: bool, cuda: bool, before: str) -> dict[str, object]:
@@ -77,7 +78,10 @@ def run(quick: bool, cuda: bool, before: str) -> dict[str, object]:
 
 @contextmanager
 def checked_out(revision: str) -> Iterator[Path]:
-    """Gives a folder with the files of a commit, for as long as it is needed."""
+    """Gives a folder with the files of a commit, for as long as it is needed; a folder that is there is taken as it is."""
+    if (Path(revision) / "src").is_dir():  # a machine without git gets the earlier files as a folder
+        yield Path(revision).resolve()
+        return
     with tempfile.TemporaryDirectory(prefix="scalewise-before-") as folder:
         tree = Path(folder) / "tree"
         done = _git("worktree", "add", "--detach", str(tree), revision)
