@@ -78,7 +78,7 @@ def run(quick: bool, cuda: bool, before: str) -> dict[str, object]:
 
 @contextmanager
 def checked_out(revision: str) -> Iterator[Path]:
-    """Gives a folder with the files of a commit, for as long as it is needed; a folder that is there is taken as it is."""
+    """Gives a folder with the files of a commit, for as long as it is needed; a folder is taken as it is."""
     if (Path(revision) / "src").is_dir():  # a machine without git gets the earlier files as a folder
         yield Path(revision).resolve()
         return
