@@ -56,7 +56,7 @@ def _subject(path: Path) -> Subject:
     found = _HEADER.search(path.read_text(encoding="utf-8"))
     assert found is not None, f"{path} has no line `# parity:`"
     values = dict(word.split("=", 1) for word in found[1].split())
-    return Subject(path, values.get("cause", ""), int(values.get("ranks", "2")))
+    return Subject(path, values.get("cause", "").replace(",", ", "), int(values.get("ranks", "2")))
 
 
 def mended_text(text: str) -> str:

@@ -13,7 +13,6 @@ from scalewise.agreement.compare_runs import (
 )
 from scalewise.agreement.compared_run import ComparedRun, equal_data, same_batch_everywhere
 from scalewise.agreement.parity_answer import ParityAnswer, percent, sentence_of
-from scalewise.errors import BadRequest
 from scalewise.jobs.measure import Here
 from scalewise.jobs.parity_against import against_answer
 from scalewise.jobs.parity_bench import Bench, ParityRequest, Untold, bench_of
@@ -24,7 +23,7 @@ from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.adhoc import check_script
 from scalewise.plan.parity_runs import compared_spec, given_change, rounding_change, start_change
-from scalewise.plan.python_file import check_is_python, starts_ranks_itself
+from scalewise.plan.python_file import check_is_python
 from scalewise.records.parity import SHAPES_FILE
 from scalewise.records.spec import Change
 from scalewise.units import counted
@@ -38,11 +37,6 @@ def parity(request: ParityRequest, reporter: Reporter) -> ParityAnswer:
     for script in filter(None, (request.script, request.against)):
         check_script(script)
         check_is_python(script)
-    if starts_ranks_itself(request.script):
-        raise BadRequest(
-            f"{request.script.name} starts its ranks itself: it cannot be run on another number of ranks from outside.",
-            "Give a script that torchrun would start.",
-        )
     reporter.say("looking at the machine")
     with Servers() as servers:
         return parity_here(request, reporter, Here(servers, machine_facts(servers)))

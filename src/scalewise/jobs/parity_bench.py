@@ -11,6 +11,7 @@ from scalewise.jobs.reporter import Reporter
 from scalewise.launch.campaign import run_campaign
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.experiment import DeviceChoice, Examination
+from scalewise.records.examination import LauncherRow
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.load import Run, load
 from scalewise.records.spec import Change, RunSpec
@@ -67,7 +68,13 @@ class Bench:
         problem = refusal(outcome, spec)
         if problem is not None:
             raise problem
-        return load(self.folder.run(spec.name).path).runs[0]
+        run = load(self.folder.run(spec.name).path).runs[0]
+        if any(isinstance(row, LauncherRow) for rank in run.ranks for row in rank.examination):
+            raise BadRequest(
+                f"{self.request.script.name} starts its ranks itself: it cannot be run on another number of ranks.",
+                "Give it arguments with which torchrun starts its ranks, if it has such.",
+            )
+        return run
 
     def compared(self, spec: RunSpec, what: str) -> ComparedRun:
         """Makes one run whose rows are needed; Untold if it has none."""
