@@ -1,10 +1,16 @@
-"""The link file of what was measured between hosts: the rehearsal reads it back as it was fitted."""
+"""What jobs do over several hosts: the link file of what lies between them, and runs that need an allocation."""
 
 from pathlib import Path
 
 import pytest
 
+from factories import make_machine
+from scalewise.errors import BadRequest
 from scalewise.jobs.host_links import link_text
+from scalewise.jobs.measure import Here, Where, measure_here
+from scalewise.jobs.reporter import SILENT
+from scalewise.launch.forkserver import Servers
+from scalewise.plan.adhoc import script_suite
 from scalewise.predict.link import Wire
 from scalewise.predict.link_file import link_from_file
 from scalewise.predict.wire_fit import WireFit
@@ -25,3 +31,13 @@ def test_hosts_of_one_rank_each_have_one_wire(tmp_path: Path) -> None:
     (tmp_path / "link.toml").write_text(link_text(None, BETWEEN, "n1"))
     link = link_from_file(tmp_path / "link.toml")
     assert link.between is None and link.inside.start_seconds == pytest.approx(6e-5)
+
+
+def test_runs_under_slurm_need_an_allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    (tmp_path / "train.py").write_text("print('trains')\n")
+    suite = script_suite(tmp_path / "train.py", ranks=(2,), nodes=(2,), launcher="slurm")
+    assert suite.under_slurm and suite.most_nodes == 2
+    with Servers() as servers, pytest.raises(BadRequest, match="need an allocation") as caught:
+        measure_here(suite, SILENT, Where(tmp_path), Here(servers, make_machine()))
+    assert "salloc" in caught.value.hint

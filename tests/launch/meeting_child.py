@@ -105,8 +105,10 @@ def main() -> None:
         for name in ("one", "two", "three")
     ]
     with meeting.Planner(folder, nodes, "request") as planner:
-        met = meeting.MetHosts(planner, machine_here(), lambda *_: Oldening())
-        outcomes = run_campaign(specs, SuiteFolder(out / "suite"), machine_here(), Announcing(), launcher=met)
+        interrupts = Interrupts()
+        met = meeting.MetHosts(planner, machine_here(), lambda *_: Oldening(), lambda: interrupts.asked)
+        place, said = SuiteFolder(out / "suite"), Announcing()
+        outcomes = run_campaign(specs, place, machine_here(), said, interrupts=interrupts, launcher=met)
         kinds = [outcome and outcome.kind for outcome in outcomes]
         planner.done(out / "suite", kinds == ["finished"] * 3)
     print("outcomes", kinds, flush=True)

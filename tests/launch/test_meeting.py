@@ -104,3 +104,11 @@ def test_ctrl_c_on_one_host_is_an_interrupted_run_that_names_it(out: Path) -> No
     pair[0].said("ended one interrupted")
     outcome = read_json(SuiteFolder(out / "suite").run("one").outcome, Outcome)
     assert "was interrupted" in outcome.sentence and "host 1" in outcome.sentence
+
+
+def test_ctrl_c_ends_the_wait_for_a_host_that_does_not_come(out: Path) -> None:
+    alone = host(out, 0)
+    alone.said("started one")
+    alone.process.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in alone.words()
+    assert not SuiteFolder(out / "suite").run("one").outcome.exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scalewise.errors import BadRequest
 from scalewise.jobs.reporter import Reporter
-from scalewise.launch.campaign import Interrupts, disk_trouble_explained, run_campaign
+from scalewise.launch.campaign import Interrupts, disk_trouble_explained, locked, run_campaign
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.launcher import Launcher
 from scalewise.launch.local import TorchrunLauncher
@@ -39,6 +39,7 @@ class Here:
     servers: Servers
     facts: MachineFacts
     launcher: Launcher | None = None  # of all runs; None: of each the one that its experiment names
+    interrupts: Interrupts | None = None  # None: those of each campaign
 
 
 def measure(suite: Suite, reporter: Reporter, where: Where, nodes: Nodes | None = None) -> tuple[SuiteFolder, bool]:
@@ -65,9 +66,12 @@ def _met(suite: Suite, reporter: Reporter, where: Where, here: Here, nodes: Node
         return TorchrunLauncher(here.facts, here.servers, run.spec_on(node_rank))
 
     if nodes.node_rank == 0:
-        with Planner(folder, nodes, request) as planner:
-            met = MetHosts(planner, here.facts, own)
-            made, complete = measure_here(suite, reporter, where, replace(here, launcher=met), nodes)
+        folder.mkdir(parents=True, exist_ok=True)
+        interrupts = Interrupts()
+        with locked(folder), Planner(folder, nodes, request) as planner:
+            met = MetHosts(planner, here.facts, own, lambda: interrupts.asked)
+            here = replace(here, launcher=met, interrupts=interrupts)
+            made, complete = measure_here(suite, reporter, where, here, nodes)
             planner.done(made.path, complete)
         return made, complete
     with Interrupts() as interrupts:
@@ -91,7 +95,7 @@ def measure_here(
     folder = suite_folder(suite, plan, here.facts, where)
     reporter.say(f"{counted(len(plan.runs), 'run')} into {folder.path}")
     with reporter.runs("measure") as progress:
-        outcomes = run_campaign(plan.runs, folder, here.facts, progress, here.servers, launcher=here.launcher)
+        outcomes = run_campaign(plan.runs, folder, here.facts, progress, here.servers, here.interrupts, here.launcher)
     return folder, _all_made(reporter, outcomes)
 
 

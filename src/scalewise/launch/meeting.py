@@ -71,7 +71,9 @@ class Planner:
         """Waits until that many hosts are there; a BadRequest if one does not come."""
         began = time.monotonic()
         while missing := [node for node in range(1, count) if not self._here(node)]:
-            if time.monotonic() - began > WAIT_SECONDS or stop():
+            if stop():
+                raise KeyboardInterrupt
+            if time.monotonic() - began > WAIT_SECONDS:
                 raise BadRequest(
                     f"Host {missing[0]} has not come within {time.monotonic() - began:.0f} s.",
                     f"Start the same command there with --node-rank {missing[0]}; all hosts must share "
