@@ -12,11 +12,6 @@ from scalewise.watch.seams import ORDER, Outermost, Seam, bind, caller, seam, se
 STILL_BY_HAND = (
     "no_dropout",
     "fixed_seeds",
-    "other_rounding",
-    "same_start",
-    "scale_gradients",
-    "scale_rate",
-    "joint_batch_norm",
 )
 
 

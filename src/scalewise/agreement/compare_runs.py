@@ -227,3 +227,18 @@ def sample_scale(reference: ComparedRun, other: ComparedRun) -> float | None:
     ratio = theirs * ranks / own
     known = abs(ratio * ranks - 1) < SAME_LOSS and abs(found[0] * ranks - 1) < SAME_LOSS
     return 1 / ranks if known else None
+
+
+def loss_sentence(reference: ComparedRun, other: ComparedRun, rounding: ComparedRun, step: int) -> str:
+    """Tells whether the losses of a step agree, and so in which part of the step a difference arises."""
+    own, mean, again = (run.loss(step) for run in (reference, other, rounding))
+    if own is None or mean is None or again is None:
+        return ""
+    unit = max(abs(own - again), 2.0**-23 * abs(own))
+    ranks = len(other.losses.get(step, {}))
+    if min(abs(mean - own), abs(mean * ranks - own)) <= MOST_ROUNDINGS * unit:
+        return (
+            f"The losses of step {step + 1} agree, so what differs comes after the forward pass: the gradient, its "
+            "exchange, or what is done with it."
+        )
+    return f"The losses of step {step + 1} differ as well: the forward pass or the loss itself is another."

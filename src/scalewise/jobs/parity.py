@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from scalewise.agreement.compare_runs import (
     RunsCompared,
+    loss_sentence,
     parity_of,
     relative_rounding,
     sample_scale,
@@ -104,6 +105,8 @@ def _compared(bench: Bench, notes: list[str]) -> ParityAnswer:
     _check_start(compared)
     kind, sentence = sentence_of(compared, "one rank", f"{ranks} ranks")
     answer = ParityAnswer(bench.request.script.name, ranks, kind, sentence, compared, relative_rounding=share)
+    if compared.parting is not None and (said := loss_sentence(reference, together, rounding, compared.parting.step)):
+        notes.append(said)
     if kind == "differs" and bench.request.causes:
         cause, tried = proved_cause(bench, reference, together, rounding, compared)
         answer = replace(answer, cause=cause, tried=tried)

@@ -5,11 +5,11 @@ from typing import Any
 
 import torch
 from torch.distributed import distributed_c10d
-from torch.optim import optimizer as optim
-from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+from torch.optim.optimizer import Optimizer
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import step_hooks
 
 NAME = "average_gradients"
 CHANGE = Declared(settings={"sum": "whole"}, optional=("sum",), least_ranks=2)
@@ -27,9 +27,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
                     recorder.intervene(NAME)
                     _exchange(gradient, adds)
 
-    handle = register_optimizer_step_pre_hook(before)
-    hooks: Any = optim._global_optimizer_pre_hooks
-    hooks.move_to_end(handle.id, last=False)
+    step_hooks.before(recorder, before, first=True)
 
 
 def _exchange(gradient: torch.Tensor, adds: bool) -> None:

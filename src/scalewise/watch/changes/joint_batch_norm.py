@@ -1,6 +1,5 @@
 """Makes batch normalisation use the samples of all ranks, on a CPU as well, where torch's SyncBatchNorm cannot run."""
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from torch.nn import functional
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.parity.joint_statistics import jointly_normalised, ranks_are_there
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 NAME = "joint_batch_norm"
 CHANGE = Declared(least_ranks=2)
@@ -17,16 +17,14 @@ CHANGE = Declared(least_ranks=2)
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Replaces torch's function where it is asked to use the statistics of the batch."""
-    original: Any = functional.batch_norm
 
-    @functools.wraps(original)
     def batch_norm(
-        input: Any, mean: Any, var: Any, weight: Any = None, bias: Any = None,
+        call: Any, input: Any, mean: Any, var: Any, weight: Any = None, bias: Any = None,
         training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
     ) -> Any:  # fmt: skip
         if not (training and ranks_are_there() and torch.is_grad_enabled()):
-            return original(input, mean, var, weight, bias, training, momentum, eps)
+            return call(input, mean, var, weight, bias, training, momentum, eps)
         recorder.intervene(NAME)
         return jointly_normalised(input, mean, var, weight, bias, momentum, eps)
 
-    functional.batch_norm = batch_norm  # type: ignore[assignment]
+    seam(functional, "batch_norm").around(batch_norm)

@@ -1,6 +1,5 @@
 """Computes the same with other rounding: parameters moved by half a unit of the last place, products in parts."""
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from torch.overrides import TorchFunctionMode
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 NAME = "other_rounding"
 CHANGE = Declared(settings={"parts": "whole"}, example="other_rounding:parts=2")
@@ -20,27 +20,25 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     if int(settings["parts"]) > 1:
         mode: Any = _InParts(recorder, int(settings["parts"]))
         mode.__enter__()
-    original = nn.Module.__call__
     moved: set[int] = set()
     generator = torch.Generator().manual_seed(3)
     inside = False
 
-    @functools.wraps(original)
-    def __call__(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def __call__(call: Any, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         nonlocal inside
         if inside or not recorder.on or recorder.backward_depth or not torch.is_grad_enabled():
-            return original(module, *args, **kwargs)
+            return call(module, *args, **kwargs)
         inside = True
         try:
             for one in module.parameters():
                 if id(one) not in moved and one.is_floating_point():
                     moved.add(id(one))
                     _move(one, generator)
-            return original(module, *args, **kwargs)
+            return call(module, *args, **kwargs)
         finally:
             inside = False
 
-    nn.Module.__call__ = __call__  # type: ignore[method-assign]
+    seam(nn.Module, "__call__").around(__call__)
 
 
 def _move(parameter: Any, generator: torch.Generator) -> None:

@@ -1,6 +1,5 @@
 """Gives all ranks rank 0's parameters and buffers, when a model is first called to be trained."""
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from torch.distributed import distributed_c10d
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 NAME = "same_start"
 CHANGE = Declared(least_ranks=2)
@@ -17,16 +17,14 @@ CHANGE = Declared(least_ranks=2)
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Wraps the call of modules; only whole tensors are sent, as shards are the ranks' own."""
-    original = nn.Module.__call__
     started: set[int] = set()
     inside = False
 
-    @functools.wraps(original)
-    def __call__(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def __call__(call: Any, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         nonlocal inside
         ready = torch.distributed.is_available() and torch.distributed.is_initialized()
         if inside or not ready or recorder.backward_depth or not torch.is_grad_enabled() or id(module) in started:
-            return original(module, *args, **kwargs)
+            return call(module, *args, **kwargs)
         started.add(id(module))
         inside = True
         try:
@@ -37,8 +35,8 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
                         [one.data], distributed_c10d.BroadcastOptions()
                     ).wait()
             inside = False
-            return original(module, *args, **kwargs)
+            return call(module, *args, **kwargs)
         finally:
             inside = False
 
-    nn.Module.__call__ = __call__  # type: ignore[method-assign]
+    seam(nn.Module, "__call__").around(__call__)

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch.optim import optimizer as optim
-from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
+from torch.optim.optimizer import Optimizer
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import step_hooks
 
 NAME = "scale_gradients"
 CHANGE = Declared(settings={"by": "number"}, example="scale_gradients:by=0.5")
@@ -30,6 +30,4 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
                     with torch.no_grad():
                         gradient.mul_(by)
 
-    handle = register_optimizer_step_pre_hook(before)
-    hooks: Any = optim._global_optimizer_pre_hooks
-    hooks.move_to_end(handle.id, last=False)
+    step_hooks.before(recorder, before, first=True)

@@ -6,11 +6,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from torch.optim import optimizer as optim
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.optim.optimizer import Optimizer
 
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import step_hooks
 
 NAME = "scale_rate"
 CHANGE = Declared(settings={"by": "words"}, example="scale_rate:by=0.5")
@@ -36,7 +36,5 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
             group, rate = kept.pop()
             group["lr"] = rate
 
-    handle = register_optimizer_step_pre_hook(before)
-    hooks: Any = optim._global_optimizer_pre_hooks
-    hooks.move_to_end(handle.id, last=False)
-    register_optimizer_step_post_hook(after)
+    step_hooks.before(recorder, before, first=True)
+    step_hooks.after(recorder, after)
