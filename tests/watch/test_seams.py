@@ -9,11 +9,6 @@ import pytest
 from scalewise.watch import seams as module
 from scalewise.watch.seams import ORDER, Outermost, Seam, bind, caller, seam, seam_of, seams
 
-STILL_BY_HAND = (
-    "no_dropout",
-    "fixed_seeds",
-)
-
 
 class Noting:
     """A guard that keeps what broke."""
@@ -307,5 +302,5 @@ def test_nothing_but_seams_and_the_timed_hooks_wrap_a_call_of_torch() -> None:
     # Of Python's own functions that warn and move files, and of this watcher's own recorder.
     own = {"seams.py", "warned_lines.py", "moved_folders.py", "inspection/device_use.py"}
     # What a comparison of ranks is made of came later, and is still to move.
-    still = {"parity/sources.py", *(f"changes/{one}.py" for one in STILL_BY_HAND)}
+    still = {"parity/sources.py"}
     assert by_hand <= own | still and own <= by_hand

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_seams import STILL_BY_HAND
 
 import scalewise
 from scalewise.records.spec import Change, Examined, Inspected, Rehearsed
@@ -66,7 +65,7 @@ BY_HAND = {
     "crash", "warned_lines", "moved_folders", "examination/around_the_loop", "examination/clocks",
     "redirect/devices", "redirect/streams", "redirect/tensors", "redirect/wrappers",
     # What a comparison of ranks is made of came later, and is still to move.
-    "parity/sources", "parity/given", "parity/joint_statistics", *(f"changes/{one}" for one in STILL_BY_HAND),
+    "parity/sources", "parity/given", "parity/joint_statistics",
 }  # fmt: skip
 # In `emulation/`; in the recorder; in `parity/sources`.
 ELSEWHERE = {"emulate_link", "slow_rank", "sleep_before_backward", "given_of_all_ranks"}

@@ -3,7 +3,6 @@
 What the script seeds itself, it seeds later, and as it wants.
 """
 
-import functools
 import random
 import sys
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ import torch
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.imports import after_import
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam
 
 NAME = "fixed_seeds"
 CHANGE = Declared(settings={"seed": "whole"}, example="fixed_seeds:seed=1")
@@ -27,21 +27,18 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     def seed_numpy() -> None:
         numpy: Any = sys.modules["numpy"]
         numpy.random.seed(seed % 2**32)
-        original = numpy.random.default_rng
+        seam(numpy.random, "default_rng").around(default_rng)
 
-        @functools.wraps(original)
-        def default_rng(*args: Any, **kwargs: Any) -> Any:
-            if not args and not kwargs:
-                args = (seed,)
-            return original(*args, **kwargs)
-
-        numpy.random.default_rng = default_rng
+    def default_rng(call: Any, *args: Any, **kwargs: Any) -> Any:
+        return call(*args, **kwargs) if args or kwargs else call(seed)
 
     random.seed(seed)
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)  # by the function, it would seem that the script had seeded
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
     if "numpy" in sys.modules:
         seed_numpy()
     else:
         after_import("numpy", seed_numpy)
-    torch.seed = torch.random.seed = lambda: seed  # would take a seed from the system
+    seam(torch, "seed", also=[torch.random]).replace(lambda: seed)  # would take a seed from the system
     recorder.intervene(NAME)

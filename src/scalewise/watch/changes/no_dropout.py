@@ -1,6 +1,5 @@
 """Switches dropout off: the masks of a rank's samples cannot be those of the same samples in another batch."""
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,8 +8,8 @@ from torch import nn
 from torch.nn import functional
 
 from scalewise.records.changes import AxisValue, Declared
-from scalewise.watch.call_arguments import Argument
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import seam, seams
 
 NAME = "no_dropout"
 CHANGE = Declared()
@@ -18,60 +17,34 @@ _FUNCTIONS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Replaces torch's functions for dropout, and the probability that attention and recurrent layers are given."""
-    for name in _FUNCTIONS:
-        for owner in (functional, torch):
-            if hasattr(owner, name):
-                setattr(owner, name, _switched_off(recorder, getattr(owner, name)))
-    attention = functional.scaled_dot_product_attention
-    functional.scaled_dot_product_attention = _attention(recorder, attention)
-    original = nn.RNNBase.__init__
+    """Changes torch's functions for dropout, and the probability that attention and recurrent layers are given."""
 
-    @functools.wraps(original)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
+    def by_name(call: Any, input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        if training and p:
+            recorder.intervene(NAME)
+        return call(input, p, False, inplace)
+
+    def by_place(call: Any, input: Any, p: float, train: bool) -> Any:
+        if train and p:
+            recorder.intervene(NAME)
+        return call(input, p, False)
+
+    def attention(call: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("dropout_p") or (len(args) > 4 and args[4]):
+            recorder.intervene(NAME)
+            kwargs = {**kwargs, "dropout_p": 0.0} if "dropout_p" in kwargs else kwargs
+            args = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args
+        return call(*args, **kwargs)
+
+    def recurrent(call: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+        call(self, *args, **kwargs)
         if self.dropout:
             recorder.intervene(NAME)
             self.dropout = 0.0
 
-    nn.RNNBase.__init__ = __init__  # type: ignore[method-assign]
-
-
-def _switched_off(recorder: Recorder, original: Any) -> Any:
-    try:
-        chance, trains = Argument(original, "p"), Argument(original, "training")
-    except ValueError:  # a builtin: dropout(input, p, train)
-        return _switched_off_builtin(recorder, original)
-
-    @functools.wraps(original)
-    def dropout(*args: Any, **kwargs: Any) -> Any:
-        if trains.of(args, kwargs, True) and chance.of(args, kwargs, 0.5):
-            recorder.intervene(NAME)
-            args, kwargs = trains.replaced(False, args, kwargs)
-        return original(*args, **kwargs)
-
-    return dropout
-
-
-def _switched_off_builtin(recorder: Recorder, original: Any) -> Any:
-    @functools.wraps(original)
-    def dropout(input: Any, p: float, train: bool) -> Any:
-        if train and p:
-            recorder.intervene(NAME)
-        return original(input, p, False)
-
-    return dropout
-
-
-def _attention(recorder: Recorder, original: Any) -> Any:
-    @functools.wraps(original)
-    def scaled_dot_product_attention(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("dropout_p"):
-            recorder.intervene(NAME)
-            kwargs = {**kwargs, "dropout_p": 0.0}
-        if len(args) > 4 and args[4]:
-            recorder.intervene(NAME)
-            args = (*args[:4], 0.0, *args[5:])
-        return original(*args, **kwargs)
-
-    return scaled_dot_product_attention
+    for one in seams(functional, _FUNCTIONS).values():
+        one.around(by_name)
+    for one in seams(torch, _FUNCTIONS).values():
+        one.around(by_place)
+    seam(functional, "scaled_dot_product_attention").around(attention)
+    seam(nn.RNNBase, "__init__").around(recurrent)
