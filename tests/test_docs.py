@@ -35,13 +35,16 @@ def source(path: str) -> str:
 
 @cache
 def defined(path: str) -> set[str]:
-    """Functions and classes at the top of a file, and methods as `Class.method`."""
+    """Functions, classes and constants at the top of a file, and methods as `Class.method`."""
     found = set()
     for node in ast.parse(source(path)).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found.add(node.name)
         if isinstance(node, ast.ClassDef):
             found |= {f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef)}
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
     return found
 
 
@@ -99,6 +102,17 @@ def test_every_verb_has_a_page_and_every_page_a_verb():
     assert sorted(verbs.commands) == PAGES
     architecture = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert [verb for verb in PAGES if f"](verbs/{verb}.md)" not in architecture] == []
+
+
+def test_the_index_of_behaviours_names_files_and_functions_that_are_there():
+    architecture = (REPOSITORY / "docs" / "architecture.md").read_text(encoding="utf-8")
+    index = architecture.partition("## Which file does it\n")[2].partition("\n## ")[0]
+    rows = [line for line in index.splitlines() if line.startswith("| ") and ".py" in line]
+    assert len(rows) > 25 and len(mentions(index)) >= len(rows), "hardly anything was looked at"
+    assert [row for row in rows if not mentions(row.split(" | ")[1])] == [], "a behaviour without a file"
+    # The files of changes are named by a pattern.
+    assert wrong(index.replace("watch/changes/NAME.py", "watch/changes/no_sync.py")) == []
+    assert wrong("`errors.py:did_you_meen`") == ["errors.py:did_you_meen"]
 
 
 @pytest.mark.parametrize("verb", PAGES)

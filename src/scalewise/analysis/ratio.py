@@ -1,4 +1,4 @@
-"""Compares two arms: step by step if they took turns, paired by repeat if interleaved; with the error."""
+"""Compares two arms with an interval: step by step if they took turns, by repeat if they were interleaved."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -192,7 +192,7 @@ def _head(column: Column) -> str:
 
 
 def _rich_table(table: Table, dropped: Sequence[Column]) -> RichTable:
-    """Returns the table without some columns; a row's sign stands at its first number, a word after its first cell."""
+    """Returns the table without the dropped columns; a row's mark is at its first number, a word after its name."""
     rows = [row_view(row) for row in table.rows]
     words = _in_words(table)
     shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)

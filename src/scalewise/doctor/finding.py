@@ -1,4 +1,4 @@
-"""A check is one file in `checks/`: what it says of itself, what it finds, and what a replay of its fix showed."""
+"""Defines findings and checks: each file in `checks/` examines a run and settles its finding after a replay."""
 
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """Finds the file that a name means: a suite's, one of scalewise's own scripts, or one of the user's."""
 
-import hashlib
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -83,18 +81,6 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except OSError:
         return False
-
-
-def script_digest(path: Path) -> str:
-    """A digest that changes with the script, or with a module beside it that it imports."""
-    try:
-        text = path.read_bytes()
-        imported = sorted(set(re.findall(rb"^\s*(?:from|import)\s+(\w+)", text, re.MULTILINE)))
-        beside = [path.with_name(f"{name.decode()}.py") for name in imported]
-        parts = [text, *(file.read_bytes() for file in beside if file.is_file())]
-    except OSError:
-        return "unreadable"
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def course_folder() -> Path:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from scalewise.records.events import FORWARD, ROOT
+from scalewise.watch.batch_rows import first_tensor, rows_of
 from scalewise.watch.hooks import compiler
 from scalewise.watch.hooks.axis import Looking
 from scalewise.watch.hooks.optimizer import steps_under_way
@@ -196,29 +197,3 @@ class _Place:
     def _put(self, call: Any) -> None:
         nn.Module.__call__ = call  # type: ignore[method-assign]
         compiler.tell_dynamo(call)
-
-
-def rows_of(args: tuple[Any, ...], kwargs: dict[str, Any], axis: int | None = 0) -> int | None:
-    """The rows of the first tensor among the arguments, by custom its first dimension; None if that is not sure."""
-    tensor = first_tensor((args, kwargs), depth=5)
-    if tensor is None or tensor.dim() == 0:
-        return None
-    if tensor.dim() == 1 or tensor.size(0) == tensor.size(1):
-        return int(tensor.size(0))
-    return int(tensor.size(axis)) if axis is not None else None
-
-
-def first_tensor(values: Any, depth: int) -> torch.Tensor | None:
-    """The first tensor, depth-first through tuples, lists and dictionaries, as far down as batches usually nest."""
-    if isinstance(values, torch.Tensor):
-        return values
-    if isinstance(values, dict):
-        values = values.values()
-    elif not isinstance(values, (tuple, list)):
-        return None
-    if depth:
-        for value in values:
-            found = first_tensor(value, depth - 1)
-            if found is not None:
-                return found
-    return None
