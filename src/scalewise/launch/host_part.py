@@ -18,6 +18,7 @@ from scalewise.records.spec import RunSpec
 LOST_SECONDS = float(os.environ.get("SCALEWISE_SILENT_SECONDS", "90"))
 REPORT_SECONDS = 1.0
 _LOOK_SECONDS = 0.2
+_PORT_LOOK_SECONDS = 0.03  # the other hosts' ranks start that much later at the most
 _SAMPLE_SECONDS = 0.5
 # Whoever ends a rank by SIGTERM may be ending all processes of a job: this one hears of it a moment later.
 _SHARED_END_SECONDS = 0.5
@@ -79,7 +80,7 @@ def _own_spec(part: HostPart, reporter: "_Reporter") -> RunSpec | None:
         elif reporter.order_is_over():
             return None
         else:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_PORT_LOOK_SECONDS)
     own = replace(
         spec,
         nodes=replace(
