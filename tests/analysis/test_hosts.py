@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from factories import make_machine, make_outcome, make_run, make_suite, noisy, quiet_sample
+from scalewise.analysis.comparison import compare_runs
 from scalewise.analysis.machine_state import machine_state
 from scalewise.analysis.summary import summarise
 from scalewise.records.load import Run
@@ -29,6 +30,12 @@ def test_arms_on_the_first_hosts_of_one_job_may_be_compared() -> None:
 def test_arms_on_other_hosts_are_in_doubt_and_so_are_repeats() -> None:
     assert doubts(on("n1", "n2"), on("n3"))["other hosts"] == "n3, and nodes 2, 2 ranks on n1, n2"
     assert "n1; n2" in doubts(on("n1"), on("n2", repeat=1))["other hosts"]
+
+
+def test_a_comparison_of_two_jobs_says_that_they_ran_on_other_hosts() -> None:
+    apart = compare_runs([on("n1", "n2")], [on("n3", "n4")])
+    assert [one.name for one in apart.caveats if one.name == "other hosts"] == ["other hosts"]
+    assert not [one for one in compare_runs([on("n1", "n2")], [on("n1", "n2")]).caveats if one.name == "other hosts"]
 
 
 def test_unlike_hosts_are_in_doubt_with_what_differs() -> None:

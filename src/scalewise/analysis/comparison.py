@@ -6,7 +6,7 @@ from math import expm1
 from typing import Literal
 
 from scalewise.analysis.arms import ArmRuns, arm_of, arms_of
-from scalewise.analysis.caveats import Caveat, caveats_of
+from scalewise.analysis.caveats import Caveat, caveats_of, other_hosts
 from scalewise.analysis.estimate import Estimate, estimate, level_text, normal_quantile
 from scalewise.analysis.ratio import Difference, log_difference, ratio
 from scalewise.analysis.work import equal_work
@@ -85,7 +85,8 @@ def compare_runs(
 
 
 def _compared(a: ArmRuns, b: ArmRuns, a_name: str, b_name: str, allow: Collection[str], level: float) -> Comparison:
-    caveats = _of_both(caveats_of(a), caveats_of(b))
+    apart = [caveat for caveat in [other_hosts(b, (a, b))] if caveat is not None]
+    caveats = (*_of_both(caveats_of(a), caveats_of(b)), *apart)
     steps_a, steps_b = (
         estimate([one.median for one in arm.measured], arm.run_cv, level) if arm.measured else None for arm in (a, b)
     )
