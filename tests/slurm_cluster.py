@@ -194,13 +194,13 @@ def _tree(pid: int) -> list[int]:
 
 
 def _stepds(folder: str) -> list[int]:
-    """Step daemons of this cluster, which leave their parent, with what they run."""
+    """Step daemons of this cluster, which leave their parent and have its folder, with what they run."""
     import psutil
 
     found = []
     for process in psutil.process_iter(["name"]):
         with contextlib.suppress(psutil.Error):
-            if process.info["name"] == "slurmstepd" and folder in process.environ().get("SLURM_CONF", ""):
+            if process.info["name"] == "slurmstepd" and process.cwd().startswith(folder):
                 found += _tree(process.pid)
     return found
 
