@@ -50,7 +50,7 @@ HEAD = 'import torch, torch.distributed as dist\ndist.init_process_group("gloo")
     ("name", "body", "words"),
     [
         ("no_step", "model(torch.ones(2, 2))\n", "made no optimizer step"),
-        ("two_or_none", "assert dist.get_world_size() == 2\n", "one rank did not get through its first steps"),
+        ("two_or_none", "assert dist.get_world_size() == 2\n", "one rank did not get through the first steps"),
     ],
 )
 def test_what_cannot_be_compared_is_told_in_a_sentence(room: Bench, name: str, body: str, words: str):

@@ -85,7 +85,7 @@ class Bench:
         ended = outcome.sentence if outcome else "it has not ended"
         if outcome is not None and outcome.kind == "no_steps":
             raise Untold(f"{what} made no optimizer step{_last_words(run.run)}")
-        raise Untold(f"{what} did not get through its first steps: {ended.rstrip('.')}")
+        raise Untold(f"{what} did not get through the first steps: {ended.rstrip('.')}")
 
 
 def bench_of(request: ParityRequest, reporter: Reporter, here: Here) -> Bench:
