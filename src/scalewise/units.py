@@ -94,6 +94,16 @@ def without_stop(text: str) -> str:
     return text.rstrip(".")
 
 
+def with_capital(text: str) -> str:
+    """Returns the text with a capital at its start, to begin a sentence; its other letters stay as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def with_small(text: str) -> str:
+    """Returns the text with a small letter at its start, to stand inside a sentence."""
+    return text[:1].lower() + text[1:]
+
+
 def _place(value: float, digits: int) -> int:
     """The power of ten of the last of this many significant digits; 9.996 has three digits down to 0.1, as 10.0."""
     place = floor(log10(abs(value))) - digits + 1

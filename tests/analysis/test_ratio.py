@@ -74,7 +74,7 @@ def test_one_run_of_each_rests_on_the_assumed_spread():
     assert found.assumed_run_cv == 0.028
     assert 0.10 < found.reach() < 0.13
     assert log_difference(side([1.0]), side([1.0], run_cv=0.088)).reach() > 0.3
-    assert "assumed (2.8 %)" in found.method()
+    assert "assumed (2.8 %)" in found.method_text()
 
 
 def test_a_difference_in_seconds_has_an_interval_in_seconds():

@@ -103,7 +103,7 @@ def test_few_pairs_lean_on_the_spread_that_was_measured_for_turns():
     a, b = two_arms(2)
     difference = log_difference(arm_of(a).side(), arm_of(b).side())
     assert difference.assumed_run_cv == PAIR_SPREAD
-    assert "step by step in turns, 2 pairs, spread between pairs partly assumed (0.5 %)" in difference.method()
+    assert "step by step in turns, 2 pairs, spread between pairs partly assumed (0.5 %)" in difference.method_text()
     one = compare_runs(a[:1], b[:1])
     assert one.method.startswith("step by step in turns, 1 pair,")
     assert any("five repeats" in note for note in one.notes)

@@ -37,6 +37,7 @@ def test_a_check_explains_itself_whole(check):
 def test_the_words_of_a_check_are_there_and_its_code_is_code(check):
     assert check.detects and check.why and check.example and check.fix and check.needs
     assert not check.needs.endswith("."), "pages go on after it"
+    assert not check.needs[0].isupper(), "pages begin the sentence: `Needs two optimizer steps.`"
     for code in (check.example, check.fix):
         ast.parse(code)
 

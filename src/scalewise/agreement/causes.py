@@ -9,7 +9,7 @@ from scalewise.agreement.compared_run import ComparedRun, added, distance
 from scalewise.doctor.finding import Diagnosis
 from scalewise.records.notes import BackwardNote, BatchNormNote
 from scalewise.records.spec import Change
-from scalewise.units import counted
+from scalewise.units import counted, with_small, without_stop
 
 PURE = 0.02  # what no factor explains, as a share; below it the gradient differs by a factor
 NEAR = 0.02  # of a factor
@@ -169,7 +169,7 @@ def _found(diagnosis: Diagnosis | None) -> Iterator[Suspicion]:
     """The doctor's findings on the same run that say that something is wrong and how it is mended from outside."""
     for one in diagnosis.findings if diagnosis else ():
         if one.change is not None and one.severity == "wrong":
-            yield Suspicion(one.check, f"{one.sentence[:1].lower()}{one.sentence[1:].rstrip('.')}", one.change, one.fix)
+            yield Suspicion(one.check, with_small(without_stop(one.sentence)), one.change, one.fix)
 
 
 def _batch_norm(other: ComparedRun) -> Iterator[Suspicion]:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from scalewise.agreement.compare_runs import RunsCompared, StepDistance, TensorDistance
 from scalewise.records.codec import encode
-from scalewise.units import counted
+from scalewise.units import counted, with_capital
 
 ParityKind = Literal["same", "differs", "untold"]
 
@@ -100,4 +100,4 @@ def _roundings(number: float) -> str:
 
 
 def _capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}" if text.startswith("the ") else text
+    return with_capital(text) if text.startswith("the ") else text

@@ -114,7 +114,7 @@ def _compared(a: ArmRuns, b: ArmRuns, a_name: str, b_name: str, allow: Collectio
         a_step_seconds=steps_a,
         b_step_seconds=steps_b,
         smallest_visible=smallest,
-        method=difference.method(),
+        method=difference.method_text(),
         sentence=_sentence(answer, change, smallest),
         reasons=(),
         notes=(*notes, *_advice(difference)),

@@ -8,7 +8,7 @@ from scalewise.analysis.estimate import level_text
 from scalewise.analysis.scaling import BY_REMOVAL, preferred_communication
 from scalewise.analysis.summary import ArmRow
 from scalewise.records.collectives import kinds_carrying
-from scalewise.units import seconds_text
+from scalewise.units import seconds_text, with_capital
 
 Cause = Literal[
     "communication", "data", "host", "launch", "batch too small", "shared machine", "optimizer", "straggler", "memory",
@@ -96,10 +96,10 @@ def _named(row: ArmRow, imprecise: bool) -> tuple[str, ...]:
 
 def _verdict(row: ArmRow, base: ArmRow | None) -> str:
     if row.step_seconds is None:
-        return f"{_capital(row.label)}: no measurement, {row.reason or 'the run is not finished'}."
+        return f"{with_capital(row.label)}: no measurement, {row.reason or 'the run is not finished'}."
     speedup, refusal = row.scaling.speedup, row.scaling.refusal
     rate = f", {row.samples_per_second.value:,.0f} samples/s" if row.samples_per_second else ""
-    takes = f"{_capital(row.label)}: {seconds_text(row.step_seconds.value)} a step{rate}"
+    takes = f"{with_capital(row.label)}: {seconds_text(row.step_seconds.value)} a step{rate}"
     if base is row or base is None or (speedup is None and not refusal):
         return f"{takes}."
     if speedup is None:
@@ -119,9 +119,8 @@ def _verdict(row: ArmRow, base: ArmRow | None) -> str:
     if whole is not None and abs(whole / speedup.value - 1) > SMALLEST_SHARE:
         steps = f"The steps of {row.label} are {word} than those of {base.label}: {speedup.value:.2f} times the {what}"
         return f"{steps} ({figures}). With waiting for data and what lies between steps it is {whole:.2f} times.{weak}"
-    return (
-        f"{_capital(row.label)} {are} {word} than {base.label}: {speedup.value:.2f} times the {what} ({figures}).{weak}"
-    )
+    label = with_capital(row.label)
+    return f"{label} {are} {word} than {base.label}: {speedup.value:.2f} times the {what} ({figures}).{weak}"
 
 
 def _whole_loop(row: ArmRow, base: ArmRow) -> float | None:
@@ -242,7 +241,3 @@ def _host_seconds(row: ArmRow) -> float:
 
 def _of(seconds: float, loop_seconds: float) -> str:
     return f"{seconds_text(seconds)} ({seconds / loop_seconds * 100:.0f} %)"
-
-
-def _capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"

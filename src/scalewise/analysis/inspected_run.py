@@ -12,13 +12,12 @@ from scalewise.records.inspection import (
     DeviceMemoryRow,
     Direction,
     GradientRow,
-    InspectionRow,
     LayerRow,
     MemoryByLineRow,
     MemoryPartsRow,
     TransferRow,
 )
-from scalewise.records.load import Run
+from scalewise.records.load import Run, rows_of_kind
 from scalewise.units import NANO
 
 Kind = TypeVar("Kind")
@@ -68,19 +67,19 @@ def inspection_of(run: Run) -> Inspection | None:
     if rank is None:
         return None
     rows = rank.inspection
-    memory = _device_memory(_all(rows, DeviceMemoryRow))
+    memory = _device_memory(rows_of_kind(rows, DeviceMemoryRow))
     logical = tuple(row for row in memory if row.device.startswith(LOGICAL_PREFIX))
-    parts = _all(rows, MemoryPartsRow)
+    parts = rows_of_kind(rows, MemoryPartsRow)
     largest = max(parts, key=lambda row: (_sum(row), row.peak_bytes), default=None)
-    by_line = (row for row in _all(rows, MemoryByLineRow) if largest is not None and row.step == largest.step)
+    by_line = (row for row in rows_of_kind(rows, MemoryByLineRow) if largest is not None and row.step == largest.step)
     return Inspection(
         run=run.spec.name,
-        layers=_all(rows, LayerRow),
-        transfers=_of_last_step(_all(rows, TransferRow), [row.step for row in parts]),
-        timeline=_of_shortest_step(_all(rows, BusyRow)),
+        layers=rows_of_kind(rows, LayerRow),
+        transfers=_of_last_step(rows_of_kind(rows, TransferRow), [row.step for row in parts]),
+        timeline=_of_shortest_step(rows_of_kind(rows, BusyRow)),
         device_memory=logical or memory,  # the device that carries logical devices holds none of the model's layers
         memory=largest,
-        gradients=_all(rows, GradientRow),
+        gradients=rows_of_kind(rows, GradientRow),
         peak_bytes=max((row.peak_bytes for row in memory), default=None),
         notes=tuple(f"{row.where}: {row.error}" for row in rank.trouble),
         memory_by_line=tuple(by_line),
@@ -114,10 +113,6 @@ def _why(run: Run) -> str:
         return run.outcome.sentence
     troubles = (f"{row.where}: {row.error}" for rank in run.ranks for row in rank.trouble)
     return next(troubles, "the watcher saw nothing of what it inspects")
-
-
-def _all(rows: Iterable[InspectionRow], kind: type[Kind]) -> tuple[Kind, ...]:
-    return tuple(row for row in rows if isinstance(row, kind))
 
 
 def _of_last_step(rows: Sequence[Stepped], looked_at: Sequence[int] = ()) -> tuple[Stepped, ...]:

@@ -14,7 +14,7 @@ from scalewise.analysis.machine_state import gpu_bytes_per_rank
 from scalewise.analysis.series import series
 from scalewise.records.inspection import MemoryByLineRow, MemoryPartsRow
 from scalewise.records.load import RankRecord, Run
-from scalewise.units import bytes_text
+from scalewise.units import bytes_text, with_capital
 
 PARTS = {  # our names, and the purposes of the records
     "weights": "weights",
@@ -356,7 +356,7 @@ def _largest_batch(account: MemoryAccount) -> str:
 def _growth_line(one: MemoryGrowth) -> str:
     pace = one.bytes_per_step
     interval = f"{level_text(pace.level)} interval {bytes_text(pace.low)} to {bytes_text(pace.high)}"
-    kind = f"{one.kind[:1].upper()}{one.kind[1:]}"
+    kind = with_capital(one.kind)
     text = f"{kind} of rank {one.rank} in {one.run} grows by {bytes_text(pace.value)} a step ({interval})"
     if one.runs_out_step is None:
         return f"{text}; how much there is, is not known."

@@ -1,4 +1,7 @@
-"""Compares two arms with an interval: step by step if they took turns, by repeat if they were interleaved."""
+"""Estimates how many times as fast one arm is as another, with an interval.
+
+Arms that took turns are compared step by step, interleaved ones repeat by repeat, others by the medians of their runs.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -122,8 +125,8 @@ class Difference:
         """Half the interval of this level."""
         return t_quantile(level, self.degrees) * self.error
 
-    def method(self) -> str:
-        """A text about how it was computed, for the page."""
+    def method_text(self) -> str:
+        """Says how the difference was computed, for a table's notes."""
         parts = ["paired by repeat" if self.paired else "not paired"]
         if self.turns:
             parts = [f"step by step in turns, {counted(self.turns, 'pair')}"]
@@ -191,7 +194,7 @@ def equivalent(ratio: Estimate, margin: float) -> Equivalence:
 def _estimate(difference: Difference, a: Side, b: Side, level: float) -> Estimate:
     medians, reach = (*a.medians, *b.medians), difference.reach(level)
     middle, steps = difference.middle, sum(one.steps for one in medians)
-    return Estimate(middle, middle - reach, middle + reach, steps, len(medians), difference.method(), level)
+    return Estimate(middle, middle - reach, middle + reach, steps, len(medians), difference.method_text(), level)
 
 
 def _difference(

@@ -192,7 +192,10 @@ def _head(column: Column) -> str:
 
 
 def _rich_table(table: Table, dropped: Sequence[Column]) -> RichTable:
-    """Returns the table without the dropped columns; a row's mark is at its first number, a word after its name."""
+    """Returns the table without the dropped columns.
+
+    The sign of a row stands at its first number; if rows are marked by words, these have a column after the name.
+    """
     rows = [row_view(row) for row in table.rows]
     words = _in_words(table)
     shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
@@ -226,7 +229,7 @@ def _rich_table(table: Table, dropped: Sequence[Column]) -> RichTable:
 
 
 def _in_words(table: Table) -> bool:
-    """Returns True if the rows have different marks, of which some are words."""
+    """Tells whether the rows have different marks, of which some are words."""
     marks = {row_view(row).mark for row in table.rows}
     return len(marks) > 1 and any(mark and mark not in _SIGNS for mark in marks)
 

@@ -1,4 +1,4 @@
-"""Defines findings and checks: each file in `checks/` examines a run and settles its finding after a replay."""
+"""Defines what the doctor reports (a finding: proof, price and fix), and what a check is: one file in `checks/`."""
 
 import functools
 import importlib

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from scalewise.doctor.finding import Check, rules
 from scalewise.errors import BadRequest, did_you_mean
+from scalewise.units import with_capital
 
 COLUMNS = 80
 
@@ -56,7 +57,7 @@ def _page() -> Iterator[str]:
         yield f"| [{check.name}](#{check.name}) | {check.severity} | {_cell(check.detects)} |"
     for group, members in groupby(checks, key=lambda check: check.group):
         yield ""
-        yield f"## {group[:1].upper()}{group[1:]}"
+        yield f"## {with_capital(group)}"
         for check in members:
             yield from _section(check)
     yield ""
@@ -84,7 +85,7 @@ def _checks() -> tuple[Check, ...]:
 
 def _where_else(name: str) -> str:
     near = did_you_mean(name, (check.name for check in _checks()))
-    return f"{near[:1].upper()}{near[1:]}" or "`scalewise doctor --list` names them all."
+    return with_capital(near) or "`scalewise doctor --list` names them all."
 
 
 def _filled(text: str, columns: int = COLUMNS) -> str:

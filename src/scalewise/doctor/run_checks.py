@@ -9,7 +9,7 @@ from scalewise.doctor.finding import SEVERITIES, Diagnosis, Finding, Rule, Unche
 from scalewise.doctor.queries.times import loading_lines
 from scalewise.records.load import Run
 from scalewise.records.wrapped import not_observed
-from scalewise.units import counted, one_sentence
+from scalewise.units import counted, one_sentence, with_capital
 
 # Consequence -> its causes: if both are found, fixing the cause fixes the consequence as well.
 CONSEQUENCES: dict[str, tuple[str, ...]] = {
@@ -121,7 +121,7 @@ def _notes(case: Case) -> Iterator[str]:
     silent = sorted({record.rank for record in run.ranks} - {rank.rank for rank in case.ranks})
     if silent:
         yield f"No notes of rank{'s' if len(silent) > 1 else ''} {', '.join(map(str, silent))}."
-    yield from (f"{text[:1].upper()}{text[1:]}." for text in not_observed(run.spec.without_hooks))
+    yield from (f"{with_capital(text)}." for text in not_observed(run.spec.without_hooks))
     yield from loading_lines(case)
     yield from _troubles(run)
     yield from run.notes

@@ -163,10 +163,10 @@ def _failure(request: Request, run: Run) -> TaskVerdict | None:
         sentence = f"{name} failed because it wants a GPU that is not there: it has no path for the CPU."
     else:
         sentence = f"{name} failed, so nothing of it is checked: {_ended(outcome.sentence)}"
-        if "EOFError" in outcome.sentence:
-            sentence += " It asks for typed input, which it cannot get here."
     words = [line for line in script_words(outcome) if line.strip()]
     last = _RANK.sub("", words[-1].strip()) if words else _last_printed(run)
+    if words and last.startswith("EOFError"):  # raised by input() at the end of an empty stdin
+        sentence += " It asks for typed input, which it cannot get here."
     where = _stood(request.script, words or next((end.stack for end in outcome.ranks if end.stack), ()))
     return TaskVerdict(request.task, str(request.script), (), sentence, last, where, folder=str(run.folder))
 

@@ -23,7 +23,7 @@ from scalewise.plan.suite import load_suite
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.report.build_document import document_of, evidence_of
 from scalewise.report.write import ReportOptions, write_report
-from scalewise.units import listed
+from scalewise.units import listed, with_capital
 
 if TYPE_CHECKING:
     from scalewise.report.write import ReportOptions
@@ -193,7 +193,7 @@ def _check(suite: str, options: ReportOptions, path: Path) -> None:
     if not options.author.student_number:
         problems.append("--id is missing: give your student number")
     if problems:
-        told = [problem[:1].upper() + problem[1:] for problem in problems]
+        told = [with_capital(problem) for problem in problems]
         sentence = " ".join(one if one.endswith("?") else f"{one}." for one in told)
         raise BadRequest(sentence, "For example: scalewise handin homework2 --name 'Ada Lovelace' --id 1815")
 

@@ -16,7 +16,7 @@ from scalewise.records.outcome import Outcome, RankEnd, WrittenFile
 from scalewise.records.rehearsal import PolledRow, RehearsalRow, SteeredRow, TapeRow, UnrehearsedRow
 from scalewise.records.spec import RunSpec
 from scalewise.records.wrapped import not_observed
-from scalewise.units import counted, one_sentence
+from scalewise.units import counted, one_sentence, with_capital
 
 _USAGE = re.compile(r"^usage: ", re.IGNORECASE)
 _COMPLAINT = re.compile(r"(?:^|: )error: (.*)", re.IGNORECASE)
@@ -69,8 +69,7 @@ def no_steps(outcome: Outcome, spec: RunSpec, forked: bool) -> BadRequest | None
     if outcome.kind == "no_steps":
         return BadRequest(
             f"{name} ended in order, but made no optimizer step: there is nothing to judge.",
-            f"{outcome.hint[:1].upper()}{outcome.hint[1:]}. "
-            "Arguments go after two dashes: scalewise doctor SCRIPT -- ARGS",
+            f"{with_capital(outcome.hint)}. Arguments go after two dashes: scalewise doctor SCRIPT -- ARGS",
         )
     return None
 
@@ -128,7 +127,7 @@ def _package_missing(end: RankEnd, spec: RunSpec) -> BadRequest | None:
 
 
 def _sentence(text: str) -> str:
-    return one_sentence(f"{text[:1].upper()}{text[1:]}")
+    return one_sentence(with_capital(text))
 
 
 _MISSING = re.compile(r"(?:FileNotFoundError|No such file or directory)\D*?'([^']+)'|NotFound.*?'([^']+)'")
@@ -308,7 +307,7 @@ def _by_end(ranks: int, name: str, spec: RunSpec, outcome: Outcome | None, made_
         read = outcome.world.read[0].text()
         return Refused(ranks, f"{name} {role} made no optimizer step; it read {read}.", outcome.hint)
     if outcome.kind == "no_steps":
-        told = f"{outcome.hint[:1].upper()}{outcome.hint[1:]}."
+        told = f"{with_capital(outcome.hint)}."
         hint = f"{told} Arguments go after two dashes: scalewise rehearse SCRIPT -- ARGS"
         return Refused(
             ranks, f"{name} {role} ended in order, but made no optimizer step.", f"{hint}\n{made_up}".rstrip()

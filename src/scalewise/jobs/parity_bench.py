@@ -15,7 +15,7 @@ from scalewise.records.examination import LauncherRow
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.load import Run, load
 from scalewise.records.spec import Change, RunSpec
-from scalewise.units import counted
+from scalewise.units import counted, without_stop
 
 STEPS = 6
 MOST_STEPS = 1000
@@ -85,7 +85,7 @@ class Bench:
         ended = outcome.sentence if outcome else "it has not ended"
         if outcome is not None and outcome.kind == "no_steps":
             raise Untold(f"{what} made no optimizer step{_last_words(run.run)}")
-        raise Untold(f"{what} did not get through the first steps: {ended.rstrip('.')}")
+        raise Untold(f"{what} did not get through the first steps: {without_stop(ended)}")
 
 
 def bench_of(request: ParityRequest, reporter: Reporter, here: Here) -> Bench:

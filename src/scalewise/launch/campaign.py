@@ -21,7 +21,7 @@ from scalewise.launch.private_views import discard
 from scalewise.launch.supervise import run_one
 from scalewise.launch.torchrun import command_text
 from scalewise.launch.turn_group import make_together
-from scalewise.records.codec import BadRecord, read_json, write_json
+from scalewise.records.codec import read_json_or_none, write_json
 from scalewise.records.folder import RunFolder, SuiteFolder, keep_made, made_runs
 from scalewise.records.machine import MachineFacts
 from scalewise.records.outcome import Outcome
@@ -256,12 +256,8 @@ def _prepare(spec: RunSpec, run: RunFolder, machine: MachineFacts) -> None:
 
 def finished_outcome(run: RunFolder, spec: RunSpec) -> Outcome | None:
     """The outcome of the run if it was made before; None if it is to be made, for the first time or again."""
-    try:
-        outcome = read_json(run.outcome, Outcome)
-        made = read_json(run.spec, RunSpec)
-    except BadRecord:
-        return None
-    if outcome.kind in _NOT_RESULTS:
+    outcome, made = read_json_or_none(run.outcome, Outcome), read_json_or_none(run.spec, RunSpec)
+    if outcome is None or made is None or outcome.kind in _NOT_RESULTS:
         return None
     if made.key(IDENTITY) != spec.key(IDENTITY):
         raise BadRequest(

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
 
 from scalewise.errors import BadRequest
 from scalewise.launch.host_part import LOST_SECONDS, REPORT_SECONDS, HostPart, host_name, take_part
 from scalewise.launch.hosts import HostsRanks
 from scalewise.launch.launcher import Launcher
-from scalewise.records.codec import BadRecord, read_json
+from scalewise.records.codec import read_json_or_none
 from scalewise.records.folder import RunFolder
 from scalewise.records.host_notes import PlannerWord, Presence, leave
 from scalewise.records.machine import MachineFacts
@@ -83,7 +82,7 @@ class Planner:
 
     def _here(self, node: int) -> bool:
         """Tells whether the host answers this very session and was heard of lately."""
-        presence = _read(self._folder / f"host{node}.json", Presence)
+        presence = read_json_or_none(self._folder / f"host{node}.json", Presence)
         if presence is None or presence.session != self._call.session:
             return False
         number, since = self._seen.get(node, (-1, 0.0))
@@ -185,7 +184,7 @@ class _Guest:
 
     def look(self) -> tuple[PlannerWord | None, bool]:
         """The last words of host 0, and whether it was alive since this host came; answers it."""
-        call, last = _read(self._folder / "planner.json", PlannerWord), self._call
+        call, last = read_json_or_none(self._folder / "planner.json", PlannerWord), self._call
         if call is not None:
             if last is not None and (call.session, call.number) != (last.session, last.number):
                 self._live_session, self._heard_seconds = call.session, time.monotonic()
@@ -216,13 +215,3 @@ class _Answering:
     def _go_on(self) -> None:
         while not self._ended.wait(REPORT_SECONDS):
             self._guest.look()
-
-
-Note = TypeVar("Note", PlannerWord, Presence)
-
-
-def _read(path: Path, kind: type[Note]) -> Note | None:
-    try:
-        return read_json(path, kind)
-    except BadRecord:
-        return None

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scalewise.launch.this_machine import cache_folder
-from scalewise.records.codec import BadRecord, read_json, write_json
+from scalewise.records.codec import read_json_or_none, write_json
 from scalewise.records.machine import MachineFacts, PeakRates
 from scalewise.records.spec import RunSpec
 
@@ -26,11 +26,8 @@ def same_seat(a: PeakRates, b: PeakRates) -> bool:
 
 def kept_peaks(seat: PeakRates) -> PeakRates | None:
     """The last measurement for this device, cores and threads, or None."""
-    try:
-        kept = read_json(_path(seat), PeakRates)
-    except BadRecord:
-        return None
-    return kept if same_seat(kept, seat) else None
+    kept = read_json_or_none(_path(seat), PeakRates)
+    return kept if kept is not None and same_seat(kept, seat) else None
 
 
 def all_kept_peaks(facts: MachineFacts) -> tuple[PeakRates, ...]:
@@ -38,11 +35,8 @@ def all_kept_peaks(facts: MachineFacts) -> tuple[PeakRates, ...]:
     names = {facts.cpu_model, *(gpu.name for gpu in facts.gpus)}
     found = []
     for path in sorted(cache_folder().glob("peak-*.json")):
-        try:
-            kept = read_json(path, PeakRates)
-        except BadRecord:
-            continue
-        if kept.name in names and kept.torch == facts.versions.get("torch", ""):
+        kept = read_json_or_none(path, PeakRates)
+        if kept is not None and kept.name in names and kept.torch == facts.versions.get("torch", ""):
             found.append(kept)
     return tuple(found)
 

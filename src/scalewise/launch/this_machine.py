@@ -14,7 +14,7 @@ import psutil
 import scalewise
 from scalewise.launch import nvml
 from scalewise.launch.forkserver import ForkServer, ServerDied, Servers, user_environment
-from scalewise.records.codec import BadRecord, read_json, write_json
+from scalewise.records.codec import read_json_or_none, write_json
 from scalewise.records.machine import MachineFacts, PrecisionProbe
 from scalewise.records.orders import ProbeOrder
 
@@ -110,10 +110,9 @@ def _probe(server: ForkServer, precision: str, cap: str) -> str:
 def _torch_facts(servers: Servers, model: str, flags: tuple[str, ...]) -> TorchFacts:
     key = repr((model, flags, sys.executable, _version("torch"), scalewise.__version__))
     path = cache_folder() / f"precisions-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
-    try:
-        return read_json(path, TorchFacts)
-    except BadRecord:
-        pass
+    kept = read_json_or_none(path, TorchFacts)
+    if kept is not None:
+        return kept
     try:
         server = servers.get("", str(Path.cwd()), user_environment(), preload=True)
         probes, cap = probe_precisions(server)

@@ -32,7 +32,7 @@ from scalewise.launch.private_views import (
     private_folders,
 )
 from scalewise.launch.tree import MOST_FILES, Look, foreign_path, look_through, written_between
-from scalewise.records.codec import BadRecord, read_json
+from scalewise.records.codec import read_json_or_none
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.orders import Layer, ViewOrder
 from scalewise.records.outcome import Outcome, ReadFile, View, World, WrittenFile
@@ -270,10 +270,8 @@ def _written_before(run: RunFolder, spec: RunSpec) -> dict[str, str]:
     found: dict[str, str] = {}
     others = [other for other in SuiteFolder(run.path.parent).runs() if other.path.name != run.path.name]
     for other in sorted((one for one in others if one.outcome.is_file()), key=lambda one: one.outcome.stat().st_mtime):
-        try:
-            world = read_json(other.outcome, Outcome).world
-        except BadRecord:
-            continue
+        outcome = read_json_or_none(other.outcome, Outcome)
+        world = outcome.world if outcome is not None else None
         if world is not None and world.view == "in_place":
             found |= {one.path: other.path.name for one in world.files if one.change != "removed"}
     return found

@@ -11,6 +11,7 @@ from scalewise.plan.expand import turns_problem
 from scalewise.plan.experiment import LIMIT_SECONDS, STALL_SECONDS, DeviceChoice, Examination, Experiment, Suite
 from scalewise.plan.words import changes_text, escaped
 from scalewise.records.spec import Change, LauncherName, Mode
+from scalewise.units import with_capital
 
 MOST_DEVICES = 64  # of one process
 
@@ -71,7 +72,7 @@ def script_suite(
     )
     problem = turns_problem(experiment, None) if turns else None
     if problem:
-        raise BadRequest(f"No turns can be taken: {problem[0]}.", f"{problem[1][:1].upper()}{problem[1][1:]}.")
+        raise BadRequest(f"No turns can be taken: {problem[0]}.", f"{with_capital(problem[1])}.")
     suite = Suite(f"{name}-doctor" if examination else name, experiments=(experiment,), title=path.name)
     return Suite(suite.name, suite.experiments, suite.title, source=_toml(suite))
 
@@ -98,7 +99,7 @@ def check_script(script: Path) -> None:
     near = ""
     if script.parent.is_dir():
         near = did_you_mean(script.name, (file.name for file in script.parent.glob("*.py")))
-    raise BadRequest(f"The script {script} does not exist.", f"{near[:1].upper()}{near[1:]}" or "Check the path.")
+    raise BadRequest(f"The script {script} does not exist.", with_capital(near) or "Check the path.")
 
 
 def _toml(suite: Suite) -> str:

@@ -197,26 +197,29 @@ def _rehearsed(experiment: Experiment, machine: MachineFacts, common: Mapping[st
 
 
 def suite_id(plan: Plan, machine: MachineFacts) -> str:
-    """Eight hex digits that depend on everything that decides the runs: also the scripts' text and the machine."""
-    if any(spec.launcher == "slurm" for spec in plan.runs):
-        return _id_under_slurm(plan)
-    scripts = {spec.script: script_digest(Path(spec.script)) for spec in plan.runs}
-    where = [
+    """Returns eight hex digits that change with the specs of the runs, the text of their scripts, and the machine.
+
+    Under Slurm they leave the machine out, so that a later job, on whatever hosts, continues what an earlier one began.
+    """
+    specs = [dataclasses.asdict(spec) for spec in plan.runs]
+    where: list[object] = [
         machine.host,
         machine.cpu_model,
         machine.isa_cap,
         machine.versions,
         [gpu.name for gpu in machine.gpus],
     ]
-    decides = [[dataclasses.asdict(spec) for spec in plan.runs], scripts, where]
-    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:8]
-
-
-def _id_under_slurm(plan: Plan) -> str:
-    """The same on whatever hosts a job gets, so that a later job continues what an earlier one began."""
+    if any(spec.launcher == "slurm" for spec in plan.runs):
+        specs, where = [spec | _OF_NO_HOST for spec in specs], []
     scripts = {spec.script: script_digest(Path(spec.script)) for spec in plan.runs}
-    of_host = {"shares": (), "oversubscribed": False, "emulated": False, "threads_per_rank": None}
-    decides = [[dataclasses.asdict(dataclasses.replace(spec, **of_host)) for spec in plan.runs], scripts]  # type: ignore[arg-type]
+    return _digits([specs, scripts, where])
+
+
+# The fields of a spec that follow from the host, as they are on none.
+_OF_NO_HOST: dict[str, object] = {"shares": (), "oversubscribed": False, "emulated": False, "threads_per_rank": None}
+
+
+def _digits(decides: object) -> str:
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:8]
 
 

@@ -7,6 +7,7 @@ from scalewise.errors import BadRequest, did_you_mean
 from scalewise.plan.experiment import BUILT_IN, COURSE, subject_folder
 from scalewise.plan.words import filled
 from scalewise.records.spec import AxisValue
+from scalewise.units import with_capital
 
 
 def built_in_suites() -> dict[str, Path]:
@@ -31,7 +32,7 @@ def find_suite(name_or_path: str) -> Path:
         raise BadRequest(f"{name_or_path} is a folder, not a suite.", "To look at runs use: scalewise show FOLDER.")
     near = did_you_mean(path.name, [*known, *(file.name for file in _beside(path))])
     choices = f"Built-in suites: {', '.join(known)}." if known else "There are no built-in suites."
-    raise BadRequest(f"There is no suite {name_or_path!r}.", f"{near[:1].upper()}{near[1:]} {choices}".strip())
+    raise BadRequest(f"There is no suite {name_or_path!r}.", f"{with_capital(near)} {choices}".strip())
 
 
 def _beside(path: Path) -> list[Path]:

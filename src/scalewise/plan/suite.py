@@ -30,6 +30,7 @@ from scalewise.plan.experiment import (
 )
 from scalewise.plan.words import MOST_RANKS, PLAIN, escaped, parse_changes, placeholders
 from scalewise.records.spec import AxisValue, LauncherName, Mode, Scaling
+from scalewise.units import with_small, without_stop
 
 Problem = tuple[str, str]  # where, what is wrong
 
@@ -172,7 +173,7 @@ def _changes(raw: dict[str, Any], _subjects: Sequence[str]) -> Iterator[Problem]
         try:
             found = parse_changes(text)
         except BadRequest as problem:
-            yield place, f"{problem.sentence} {problem.hint}".rstrip(".")
+            yield place, without_stop(f"{problem.sentence} {problem.hint}")
             continue
         if found in seen:
             yield place, f"{text!r} is named twice"
@@ -395,7 +396,7 @@ def _problem(detail: ErrorDetails) -> Problem:
         return place, f"{_short(value)} is not a name; use small letters, digits, - and _, at most 64"
     if _branch(detail["loc"]):
         return place, f"{_short(value)} is not a text, a number, true or false"
-    return place, f"{_short(value)}: {_lower(detail['msg'])}"
+    return place, f"{_short(value)}: {with_small(detail['msg'])}"
 
 
 def _branch(location: tuple[int | str, ...]) -> bool:
@@ -415,7 +416,3 @@ def _place(location: tuple[int | str, ...]) -> str:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _lower(message: str) -> str:
-    return message[:1].lower() + message[1:]

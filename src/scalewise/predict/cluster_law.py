@@ -139,11 +139,6 @@ class ModelRows:
         """The largest number of GPUs."""
         return float(self.shape.gpus.max())
 
-    @cached_property
-    def most_busiest(self) -> float:
-        """The largest number of GPUs of one node."""
-        return float(self.shape.busiest.max())
-
 
 def model_rows(rows: Sequence[MeasuredPlacement]) -> ModelRows:
     """The arrays of these rows."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.predict.placement import MOST_NODES, MOST_PER_NODE, Placement, even_placement, read_placement
+from scalewise.units import with_small, without_stop
 
 NEEDED = ("model", "nodes", "gpus", "local_batch", "step_s")
 OPTIONAL = ("sync_s", "placement", "cluster", "parameters")
@@ -146,7 +147,7 @@ class _Row:
         except BadRequest as problem:
             if nodes == 1:  # more than nine GPUs of one node, written as they are
                 return even_placement(1, int(gpus))
-            self.problems.append(problem.sentence[0].lower() + problem.sentence[1:].rstrip("."))
+            self.problems.append(with_small(without_stop(problem.sentence)))
             return None
         if nodes == 1 and text == f"{gpus:g}":
             return Placement((int(gpus),))

@@ -15,7 +15,7 @@ from scalewise.predict.predicted_memory import PredictedMemory
 from scalewise.predict.predicted_scaling import ScalingRow, ScalingTable
 from scalewise.predict.prediction import LEVEL
 from scalewise.records.spec import RunSpec
-from scalewise.units import bytes_text, seconds_text, three_digits
+from scalewise.units import bytes_text, seconds_text, three_digits, with_capital
 
 GUESSED = "*"  # follows what rests on a guess
 ORIGINS = {
@@ -178,7 +178,7 @@ def rests_on(answer: RehearsalAnswer, found: Conclusions) -> Iterator[tuple[str,
     for refused in answer.refused:
         yield "Refused", f"{ranks_text(refused.ranks)}: {refused.reason} {refused.hint}".rstrip()
     for warning in answer.warnings:
-        yield "Warning", f"{warning[:1].upper()}{warning[1:]}"
+        yield "Warning", with_capital(warning)
     for guess in found.guesses:
         yield "Guess", guess
     if answer.link.source:

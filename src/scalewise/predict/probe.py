@@ -13,7 +13,7 @@ from scalewise.analysis.fits import ALL_REDUCE
 from scalewise.launch.this_machine import cache_folder
 from scalewise.predict.timeline import Sharing
 from scalewise.predict.wire_fit import MeasuredCollective
-from scalewise.records.codec import BadRecord, read_json, write_json
+from scalewise.records.codec import read_json_or_none, write_json
 from scalewise.records.load import Run
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import Device
@@ -88,22 +88,16 @@ def keep_probe(probe: LinkProbe) -> None:
 
 def kept_probe(place: Place) -> LinkProbe | None:
     """The last measurement at that place, or None."""
-    try:
-        probe = read_json(_path(place), LinkProbe)
-    except BadRecord:
-        return None
-    return probe if probe.place == place else None
+    probe = read_json_or_none(_path(place), LinkProbe)
+    return probe if probe is not None and probe.place == place else None
 
 
 def kept_probes(facts: MachineFacts) -> tuple[LinkProbe, ...]:
     """All kept measurements of this machine's links, newest first."""
     found = []
     for path in cache_folder().glob("link-*.json"):
-        try:
-            probe = read_json(path, LinkProbe)
-        except BadRecord:
-            continue
-        if probe.place == place_of(facts, probe.place.device, probe.place.cores_per_rank):
+        probe = read_json_or_none(path, LinkProbe)
+        if probe is not None and probe.place == place_of(facts, probe.place.device, probe.place.cores_per_rank):
             found.append(probe)
     return tuple(sorted(found, key=lambda probe: -probe.made_unix_seconds))
 

@@ -89,6 +89,14 @@ def read_json(path: Path, kind: type[Record]) -> Record:
     return decode(kind, data, str(path))
 
 
+def read_json_or_none(path: Path, kind: type[Record]) -> Record | None:
+    """Reads one record; returns None if the file is not there, or cannot be read just now."""
+    try:
+        return read_json(path, kind)
+    except BadRecord:
+        return None
+
+
 @functools.cache  # reading the hints costs more than everything else about a row
 def _hints(kind: Any) -> dict[str, Any]:
     return typing.get_type_hints(kind)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalewise.records.codec import BadRecord, read_json, write_json
+from scalewise.records.codec import read_json_or_none, write_json
 
 
 @dataclass(frozen=True)
@@ -155,10 +155,8 @@ class MadeRuns:
 
 def made_runs(folder: SuiteFolder) -> tuple[str, ...]:
     """The names of the runs made here, as far as recorded; removing the folder also removes the record."""
-    try:
-        return read_json(folder.made, MadeRuns).names
-    except BadRecord:
-        return ()
+    made = read_json_or_none(folder.made, MadeRuns)
+    return made.names if made is not None else ()
 
 
 def keep_made(folder: SuiteFolder, names: tuple[str, ...]) -> None:

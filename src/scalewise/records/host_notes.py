@@ -4,14 +4,13 @@ Hosts share neither memory nor a clock. So each side writes a small file of its 
 other for gone when a number in its file has stopped growing.
 """
 
-import contextlib
 import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from scalewise.records.codec import BadRecord, encode, read_json
+from scalewise.records.codec import encode, read_json_or_none
 from scalewise.records.outcome import World
 
 # refused: nothing was started here, or what started it is gone; left: somebody interrupted this host.
@@ -97,13 +96,9 @@ def leave(path: Path, note: HostReport | HostOrder | PlannerWord | Presence) -> 
 
 def read_order(path: Path) -> HostOrder | None:
     """The last order; None if there is none, or it cannot be read just now."""
-    with contextlib.suppress(BadRecord):
-        return read_json(path, HostOrder)
-    return None
+    return read_json_or_none(path, HostOrder)
 
 
 def read_report(path: Path) -> HostReport | None:
     """The last report; None if there is none, or it cannot be read just now."""
-    with contextlib.suppress(BadRecord):
-        return read_json(path, HostReport)
-    return None
+    return read_json_or_none(path, HostReport)

@@ -4,7 +4,7 @@ import json
 import os
 import tomllib
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,7 +36,7 @@ from scalewise.records.rows import (
 from scalewise.records.spec import RunSpec
 from scalewise.records.steps import StepMachine
 from scalewise.records.traffic import Traffic, TrafficReader
-from scalewise.units import counted
+from scalewise.units import counted, with_capital
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ def _where_else(path: Path) -> str:
         return "Measure first: scalewise run tour."
     near = did_you_mean(path.name, [Path(one).name for one in found])
     some = ", ".join(sorted(found)[:5])
-    return f"{near[:1].upper()}{near[1:]} There are runs in: {some}.".strip()
+    return f"{with_capital(near)} There are runs in: {some}.".strip()
 
 
 def _folders_with_runs(place: Path) -> list[Path]:
@@ -296,19 +296,19 @@ def _rank(number: int, path: Path, examination: Path, notes: list[str]) -> RankR
         start=_last(read.rows, StartRow),
         model=_last(read.rows, ModelRow),
         steps=tuple(whole),
-        memory=_all(read.rows, MemoryRow),
-        levels=_all(read.rows, LevelRow),
-        exposed=_all(read.rows, ExposedRow),
+        memory=rows_of_kind(read.rows, MemoryRow),
+        levels=rows_of_kind(read.rows, LevelRow),
+        exposed=rows_of_kind(read.rows, ExposedRow),
         traffic=read.traffic,
         parameters=_last(read.rows, ParametersRow),
-        trouble=_all(read.rows, TroubleRow),
+        trouble=rows_of_kind(read.rows, TroubleRow),
         end=_last(read.rows, EndRow),
         torn_lines=read.torn_lines + noted.torn_lines,
         bad_lines=(*read.bad_lines, *noted.bad_lines, *bad),
         inspection=tuple(row for row in read.rows if isinstance(row, typing.get_args(InspectionRow))),
         notes=noted.notes,
         rehearsal=tuple(row for row in read.rows if isinstance(row, typing.get_args(RehearsalRow))),
-        roots=_all(read.rows, RootRow),
+        roots=rows_of_kind(read.rows, RootRow),
         utilisation=tuple(row for row in read.rows if isinstance(row, typing.get_args(UtilisationRow))),
         parity=tuple(row for row in read.rows if isinstance(row, typing.get_args(ParityRow))),
         examination=tuple(row for row in (*noted.rows, *read.rows) if isinstance(row, typing.get_args(ExaminationRow))),
@@ -353,12 +353,13 @@ def _possible(row: StepRow) -> bool:
     )
 
 
-def _all(rows: tuple[Row, ...], kind: type[Kind]) -> tuple[Kind, ...]:
+def rows_of_kind(rows: Iterable[object], kind: type[Kind]) -> tuple[Kind, ...]:
+    """Returns the rows of one kind, in their order."""
     return tuple(row for row in rows if isinstance(row, kind))
 
 
 def _last(rows: tuple[Row, ...], kind: type[Kind]) -> Kind | None:
-    found = _all(rows, kind)
+    found = rows_of_kind(rows, kind)
     return found[-1] if found else None
 
 

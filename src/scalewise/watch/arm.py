@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from types import CodeType
 
-from scalewise.records.codec import BadRecord, read_json
+from scalewise.records.codec import read_json, read_json_or_none
 from scalewise.records.events import ARMED
 from scalewise.records.folder import RunFolder
 from scalewise.records.pulse import SLOTS, open_pulse
@@ -66,10 +66,8 @@ def _number(variable: str) -> int:
 
 
 def _needs_local_rank(spec_path: Path) -> bool:
-    try:
-        return read_json(spec_path, RunSpec).mode == "torchrun"
-    except BadRecord:
-        return False
+    spec = read_json_or_none(spec_path, RunSpec)
+    return spec is not None and spec.mode == "torchrun"
 
 
 def _pulse(folder: RunFolder, spec: RunSpec, rank: int) -> memoryview:

@@ -10,15 +10,15 @@ from scalewise.analysis.machine_state import machine_state
 from scalewise.analysis.scaling import BY_REMOVAL
 from scalewise.analysis.summary import ArmRow
 from scalewise.analysis.work import drift_of, with_drift
+from scalewise.course.homework import Question
 from scalewise.course.measured_arms import COURSE_LEVEL, label_refusal, runs_of
 from scalewise.records.load import Run
 from scalewise.records.spec import AxisValue
 from scalewise.report.document import Answer
-from scalewise.units import counted, listed, one_sentence
+from scalewise.units import counted, listed, one_sentence, with_capital
 
 REMOVED = "remove_communication"
 FIGURE_WIDTH = 0.36  # share of the text's width: two are side by side, low enough for the sheet's four pages
-NOT_FROM_THESE_RUNS = "This cannot be answered from these runs."
 EQUAL = "Called equal: within 10 %."
 MARGIN = 0.10  # "the same": the whole interval of the ratio lies within ten percent of 1
 ASKED = (1, 2, 4)  # numbers of GPUs that the sheet asks for
@@ -231,11 +231,7 @@ def doubt_of(evidence: Evidence, row: ArmRow | None) -> str:
     names = {caveat.name for caveat in row.caveats if caveat.severity == "doubt"} if row else set()
     if busy(evidence).everywhere:
         names -= {"loaded machine", "drift"}
-    return next((_sentence(phrase) for name, phrase in ACT_ON.items() if name in names), "")
-
-
-def _sentence(phrase: str) -> str:
-    return f"{phrase[0].upper()}{phrase[1:]}."
+    return next((one_sentence(with_capital(phrase)) for name, phrase in ACT_ON.items() if name in names), "")
 
 
 def shaken_by(evidence: Evidence, *experiments: str) -> tuple[str, ...]:
@@ -256,6 +252,11 @@ class Busy:
     def everywhere(self) -> bool:
         """True if more than half of the measurements were made beside other programs."""
         return self.every > 0 and self.loaded > MOST_BUSY * self.every
+
+
+def unanswered(question: Question, missing: str, table: str) -> Answer:
+    """Returns an answer that says which runs are missing."""
+    return question.answer("This cannot be answered from these runs.", missing, rests_on=(table,))
 
 
 @once_per_report
@@ -287,5 +288,5 @@ def shaken_rows(answers: Mapping[str, Sequence[Answer]]) -> tuple[str, ...]:
     for row, found in answers.items():
         for sentence in dict.fromkeys(sentence for one in found for sentence in one.shaken_by):
             rows.setdefault(sentence, []).append(row)
-    phrases = {_sentence(phrase): phrase for phrase in ACT_ON.values()}
+    phrases = {one_sentence(with_capital(phrase)): phrase for phrase in ACT_ON.values()}
     return tuple(f"{listed(shaken)}: {phrases[sentence]}" for sentence, shaken in rows.items())

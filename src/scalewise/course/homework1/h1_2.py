@@ -13,7 +13,6 @@ from scalewise.course.homework1.comparable_rows import (
     EQUAL,
     FIGURE_WIDTH,
     MARGIN,
-    NOT_FROM_THESE_RUNS,
     REMOVED,
     again,
     agreeing_rows,
@@ -23,6 +22,7 @@ from scalewise.course.homework1.comparable_rows import (
     row_at,
     scaling_rows,
     shaken_by,
+    unanswered,
     why_no_scaling,
 )
 from scalewise.course.homework1.h1_2_model import (
@@ -57,6 +57,8 @@ from scalewise.units import counted, listed, ranks_phrase
 ORDER = 20
 EXPERIMENT = "strong-scaling"
 TABLE, SPEEDUP = "h1-2-strong-scaling", "h1-2-speedup"
+NO_SPEEDUP = "There is no speedup to compare."
+NEEDED_FOR_WHY = "The runs on one rank with batches 32 to 256, or those without communication, are missing."
 LINEAR = Question("H1.2", "Is the speedup linear?", "the speedups of the table, and the number of ranks")
 DROP = Question("H1.2", "Where does efficiency drop?", "the column efficiency, from row to row")
 WHY = Question("H1.2", "What explains it, in numbers?", "the parts of a step in the table of the model")
@@ -217,7 +219,7 @@ def _linear(evidence: Evidence, found: StrongScaling) -> Answer:
     """Returns the answer: linear within the margin, slower than one rank, unclear, or faster but not linear."""
     last = (found.measured or found.predicted or found.gpus[1:] or (None,))[-1]
     if last is None or last.speeds is None:
-        return _unanswered(LINEAR, found)
+        return unanswered(LINEAR, found.hole or NO_SPEEDUP, TABLE)
     speeds, count = last.speeds, ranks_phrase(last.ranks)
     verdict = _linear_verdict(speeds, last.ranks)
     what = "would be" if last.mark == "predicted" else "is"
@@ -271,7 +273,7 @@ def _drop(evidence: Evidence, found: StrongScaling) -> Answer:
     """Returns the answer: the first number of ranks whose efficiency has its upper end below GOOD."""
     several = [one for one in (*found.measured, *found.predicted) if one.efficiency.number is not None]
     if not several:
-        return _unanswered(DROP, found)
+        return unanswered(DROP, found.hole or NO_SPEEDUP, TABLE)
     figures = listed(
         [
             f"{said(one.efficiency, '%')} on {one.ranks}{' (predicted)' if one.mark == 'predicted' else ''}"
@@ -400,7 +402,7 @@ def _why_predicted(evidence: Evidence, found: StrongScaling) -> Answer:
     if one is None and computing(evidence) is None:
         return _why_flat(evidence, found)
     if one is None or not found.predicted:
-        return _unanswered(WHY, found)
+        return unanswered(WHY, found.hole or NEEDED_FOR_WHY, TABLE)
     last = found.predicted[-1]
     fixed_most = one.fixed_seconds.low > 0.5 * one.whole.value
     number = (
@@ -438,7 +440,7 @@ def _why_flat(evidence: Evidence, found: StrongScaling) -> Answer:
     """Returns the answer if one rank takes as long for few samples as for many: ranks have nothing to divide."""
     rows = sorted((row for row in scaling_rows(evidence, BATCHES) if row.ranks == 1), key=batch_of)
     if len(rows) < 3:
-        return _unanswered(WHY, found)
+        return unanswered(WHY, found.hole or NEEDED_FOR_WHY, TABLE)
     seen = again(evidence)
     few, many = (estimate_cell(seen.widened(row.step_seconds), 1e3) for row in (rows[0], rows[-1]))
     number = (
@@ -455,13 +457,3 @@ def _why_flat(evidence: Evidence, found: StrongScaling) -> Answer:
         rests_on=(TABLE, BATCH_TABLE),
         shaken_by=shaken_by(evidence, EXPERIMENT, BATCHES),
     )
-
-
-def _unanswered(question: Question, found: StrongScaling) -> Answer:
-    """Returns an answer that says what is missing."""
-    why = found.hole or (
-        "The runs on one rank with batches 32 to 256, or those without communication, are missing."
-        if question == WHY
-        else "There is no speedup to compare."
-    )
-    return question.answer(NOT_FROM_THESE_RUNS, why, rests_on=(TABLE,))

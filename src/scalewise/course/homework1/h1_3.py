@@ -12,7 +12,6 @@ from scalewise.course.homework import Question
 from scalewise.course.homework1.comparable_rows import (
     EQUAL,
     MARGIN,
-    NOT_FROM_THESE_RUNS,
     REMOVED,
     on_gpus,
     parameters,
@@ -20,6 +19,7 @@ from scalewise.course.homework1.comparable_rows import (
     row_at,
     scaling_rows,
     shaken_by,
+    unanswered,
     volume,
     why_no_scaling,
 )
@@ -41,6 +41,7 @@ from scalewise.units import listed, ranks_phrase
 
 ORDER, EXPERIMENT = 30, "model-size"
 TABLE, WORK_TABLE, REACHED = "h1-3-model-size", "h1-3-work", "h1-3-reached"
+NEEDED = "Both cases are needed on the same number of ranks, with and without communication."
 WHICH = Question(
     "H1.3",
     "In which case is DDP more efficient?",
@@ -298,7 +299,7 @@ def _table(evidence: Evidence, found: Sizes) -> Table:
 def _which(evidence: Evidence, found: Sizes) -> Answer:
     """Returns the answer, by the interval of the ratio of both efficiencies."""
     if found.better is None or found.at is None:
-        return _unanswered(WHICH, found)
+        return unanswered(WHICH, found.hole or NEEDED, TABLE)
     small, large = found.at
     predicted = small.mark == "predicted"
     word = equivalent(found.better, MARGIN)
@@ -456,7 +457,7 @@ def _when(evidence: Evidence, found: Sizes) -> Answer:
     """Returns the answer, by the share of the step that is communication, at the samples per rank that were run."""
     known = [one for one in found.works if one.share.number is not None]
     if not known:
-        return _unanswered(WHEN, found)
+        return unanswered(WHEN, found.hole or NEEDED, TABLE)
     shares = listed([f"{said(one.share, '%')} of the {one.case} model's step" for one in known])
     own = known[0]
     number = (
@@ -490,8 +491,3 @@ def _when(evidence: Evidence, found: Sizes) -> Answer:
         rests_on=(WORK_TABLE,),
         shaken_by=shaken_by(evidence, EXPERIMENT),
     )
-
-
-def _unanswered(question: Question, found: Sizes) -> Answer:
-    reason = found.hole or "Both cases are needed on the same number of ranks, with and without communication."
-    return question.answer(NOT_FROM_THESE_RUNS, reason, rests_on=(TABLE,))

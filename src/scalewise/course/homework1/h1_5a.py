@@ -14,12 +14,12 @@ from scalewise.course.homework1.comparable_rows import (
     EQUAL,
     FIGURE_WIDTH,
     MARGIN,
-    NOT_FROM_THESE_RUNS,
     again,
     doubt_of,
     measured_there,
     scaling_rows,
     shaken_by,
+    unanswered,
     why_no_scaling,
 )
 from scalewise.course.homework1.rank_points import predicted_ranks
@@ -31,6 +31,7 @@ from scalewise.units import listed, ranks_phrase
 
 ORDER, EXPERIMENT = 50, "delay"
 TABLE, SPEEDUP, STEPS = "h1-5a-delay", "h1-5a-speedup", "h1-5a-steps"
+NEEDED = "Runs with and without a delay are needed, on one rank and on several."
 EFFECT = Question(
     "H1.5A", "What does the delay do to scaling?", "the speedups without a delay and with the longest one"
 )
@@ -329,7 +330,7 @@ def _effect(evidence: Evidence, found: Delays) -> Answer:
 def _effect_predicted(evidence: Evidence, found: Delays) -> Answer:
     law = [row for row in found.rows if row.law is not None]
     if len(law) < 2:
-        return _unanswered(EFFECT, found)
+        return unanswered(EFFECT, found.hole or NEEDED, TABLE)
     number = (
         f"The speedup of {ranks_phrase(found.ranks)} would be {said(law[0].law_cell)} without a delay and "
         f"{said(law[-1].law_cell)} with {said(law[-1].delay_cell, 'ms')} (predicted)."
@@ -353,7 +354,7 @@ def _linear(evidence: Evidence, found: Delays) -> Answer:
         if line is not None
     ]
     if not named:
-        return replace(_unanswered(LINEAR, found), why=HYPERBOLA)
+        return replace(unanswered(LINEAR, found.hole or NEEDED, TABLE), why=HYPERBOLA)
     one_each = [equivalent(line.slope.at(COURSE_LEVEL), MARGIN) for _, _, line in named]
     told = listed([f"{said(cell, 'ms')} on {words}" for cell, words, _ in named])
     if any(line.slope.low <= 0 for _, _, line in named):
@@ -390,7 +391,7 @@ def _amdahl(evidence: Evidence, found: Delays) -> Answer:
         return _amdahl_predicted(evidence, found, shares)
     last = tested[-1]
     if last.share is None:
-        return _unanswered(AMDAHL, found)
+        return unanswered(AMDAHL, found.hole or NEEDED, TABLE)
     practice = ""
     if shares:
         first, end = (said(row.serial_cell, "%") for row in (shares[0], shares[-1]))
@@ -442,7 +443,7 @@ def _amdahl_predicted(evidence: Evidence, found: Delays, shares: Sequence[Delaye
         )
     longest = found.rows[-1] if found.rows else None
     if longest is None or longest.one is None or longest.seconds <= 0:
-        return _unanswered(AMDAHL, found)
+        return unanswered(AMDAHL, found.hole or NEEDED, TABLE)
     return AMDAHL.answer(
         "The delay is serial, so it alone bounds the speedup, whatever the number of ranks.",
         f"{found.hole} On one rank a step of {said(longest.one_cell, 'ms')} holds a delay of "
@@ -451,8 +452,3 @@ def _amdahl_predicted(evidence: Evidence, found: Delays, shares: Sequence[Delaye
         rests_on=(TABLE,),
         decided=f"(T1 + d) / d from one rank: {longest.one.value / longest.seconds:.2f}.",
     )
-
-
-def _unanswered(question: Question, found: Delays) -> Answer:
-    why = found.hole or "Runs with and without a delay are needed, on one rank and on several."
-    return question.answer(NOT_FROM_THESE_RUNS, why, rests_on=(TABLE,))

@@ -13,13 +13,13 @@ from scalewise.course.homework1.comparable_rows import (
     EQUAL,
     FIGURE_WIDTH,
     MARGIN,
-    NOT_FROM_THESE_RUNS,
     again,
     batch_of,
     measured_there,
     row_at,
     scaling_rows,
     shaken_by,
+    unanswered,
     why_no_scaling,
 )
 from scalewise.course.homework1.rank_points import (
@@ -40,6 +40,7 @@ from scalewise.units import ranks_phrase
 
 ORDER, EXPERIMENT = 51, "batch-scaling"
 TABLE, SPEEDUP, THROUGHPUT = "h1-5b-batch", "h1-5b-speedup", "h1-5b-throughput"
+NEEDED = "Three batches on the same number of ranks are needed, and one rank with the same batches."
 BETTER = Question(
     "H1.5B",
     "Does a larger batch scale better?",
@@ -313,7 +314,7 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
     """Returns the answer, by the interval of the ratio of the efficiencies of the largest and the smallest batch."""
     known = found.compared
     if len(known) < 2:
-        return _unanswered(BETTER, found)
+        return unanswered(BETTER, found.hole or NEEDED, TABLE)
     first, last = known[0], known[-1]
     predicted = first.many.mark == "predicted"
     change = ratio_of(last.speeds, first.speeds)
@@ -393,7 +394,7 @@ def _when(evidence: Evidence, found: Batches) -> Answer:
     """Returns the answer, by the batch at 90 % of the fitted limit against the largest one; a gain above 2 is noise."""
     known = [one for one in found.here if one.rates is not None]
     if len(known) < 3:
-        return _unanswered(WHEN, found)
+        return unanswered(WHEN, found.hole or NEEDED, TABLE)
     largest, where = known[-1].samples, ranks_phrase(found.ranks)
     limits = doubling = ""
     if found.gain is not None:
@@ -455,8 +456,3 @@ def _saturates(fit: Saturation, largest: int, where: str) -> str:
     if fit.batch.low <= largest:
         return f"Near the largest of these batches on {where}; whether within them cannot be told."
     return f"Not within these batches on {where}, but beyond {largest}."
-
-
-def _unanswered(question: Question, found: Batches) -> Answer:
-    why = found.hole or "Three batches on the same number of ranks are needed, and one rank with the same batches."
-    return question.answer(NOT_FROM_THESE_RUNS, why, rests_on=(TABLE,))

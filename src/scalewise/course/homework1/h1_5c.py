@@ -10,7 +10,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.ratio import seconds_between
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.homework import Question
-from scalewise.course.homework1.comparable_rows import NOT_FROM_THESE_RUNS, agreeing_rows, measured_runs, shaken_by
+from scalewise.course.homework1.comparable_rows import agreeing_rows, measured_runs, shaken_by, unanswered
 from scalewise.course.measured_arms import COURSE_LEVEL, refusals
 from scalewise.course.page_pieces import setting
 from scalewise.report.cells import count_cell, estimate_cell, mark_of, number_cell, said, said_with_interval
@@ -19,6 +19,7 @@ from scalewise.units import listed
 
 ORDER, EXPERIMENT = 52, "imbalance"
 TABLE = "h1-5c-imbalance"
+NEEDED = "There are no usable runs with and without a slow rank on several ranks."
 WHOLE = Question(
     "H1.5C", "What happens to the whole training?", "the growth of the step of all ranks against the delay of one"
 )
@@ -176,7 +177,7 @@ def _waiting_cell(waiting: Estimate, mark: Mark) -> Cell:
 def _whole(evidence: Evidence, found: Imbalance | None) -> Answer:
     """Returns the answer: whether the delay of one rank delays all, by the step's growth or the others' waiting."""
     if found is None:
-        return _unanswered(WHOLE)
+        return unanswered(WHOLE, NEEDED, TABLE)
     grown = found.growth
     waits = [one.waiting for one in found.others]
     lesson = grown.low > MOST * found.asked or all(wait.low > MOST * found.asked for wait in waits)
@@ -218,7 +219,7 @@ def _whole(evidence: Evidence, found: Imbalance | None) -> Answer:
 def _shows(evidence: Evidence, found: Imbalance | None) -> Answer:
     """Returns the answer, by the waiting of the other ranks, paired with the slow one's backward step by step."""
     if found is None:
-        return _unanswered(SHOWS)
+        return unanswered(SHOWS, NEEDED, TABLE)
     cells = {one.rank: _row(found, one) for one in found.ranks}
     waits = listed(
         [f"rank {one.rank} waits {said_with_interval(cells[one.rank][5], 'ms')}" for one in found.others[:2]]
@@ -254,8 +255,3 @@ def _shows(evidence: Evidence, found: Imbalance | None) -> Answer:
         rests_on=(TABLE,),
         shaken_by=shaken_by(evidence, EXPERIMENT),
     )
-
-
-def _unanswered(question: Question) -> Answer:
-    why = "There are no usable runs with and without a slow rank on several ranks."
-    return question.answer(NOT_FROM_THESE_RUNS, why, rests_on=(TABLE,))

@@ -10,7 +10,7 @@ from scalewise.course.measured_arms import MEGABYTE, SAME, Sign, memory_sign, pa
 from scalewise.course.page_pieces import setting
 from scalewise.report.cells import empty_cell, number_cell, said, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Table
-from scalewise.units import listed
+from scalewise.units import listed, with_capital
 
 MEMORY_TABLE = "h2-3-memory"
 QUESTION = Question(
@@ -63,7 +63,7 @@ def _table(evidence: Evidence, parts: dict[str, MemoryParts], plain: MemoryParts
         columns=(
             Column("Code", numeric=False),
             Column("Peak", "MB"),
-            *(Column(name[:1].upper() + name[1:], "MB") for name in shown),
+            *(Column(with_capital(name), "MB") for name in shown),
         ),
         rows=(*first, *(_cells(NAMES[code], parts.get(code), shown) for code in CODES)),
         notes=(
@@ -158,7 +158,7 @@ def _word(sign: Sign) -> str:
 
 def _peaks(one: Effect) -> str:
     before, after = said(peak_cell(one.before), "MB"), said(peak_cell(one.after), "MB")
-    name = f"{one.name[0].upper()}{one.name[1:]} ({one.told})"
+    name = f"{with_capital(one.name)} ({one.told})"
     if one.sign == "same":
         return f"{name}: the peak stays at {before}."
     return f"{name}: the peak goes from {before} to {after}."
@@ -176,7 +176,7 @@ def _added(evidence: Evidence, one: Effect) -> str:
     name = max(change.parts, key=lambda part: change.parts[part])
     grown = change.parts[name]
     if grown <= SAME * (one.before.peak_bytes or 1):
-        return f"{one.name[0].upper()}{one.name[1:]} adds nothing worth a word."
+        return f"{with_capital(one.name)} adds nothing worth a word."
     before, after = (_megabytes(each.parts[name]) for each in (one.before, one.after))
     sizes = f"from {said(before)} to {said(after, 'MB')}"
     told = f"What {one.name} adds is {name}, {sizes}"

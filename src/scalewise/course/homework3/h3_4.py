@@ -37,7 +37,7 @@ from scalewise.report.cells import (
     text_cell,
 )
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, Formula, Lane, Section, Table, TimelinePlot
-from scalewise.units import listed
+from scalewise.units import listed, with_capital
 
 ORDER = 40
 TABLE, PIPELINE, TIMELINE = "h3-4-devices", "h3-4-pipeline", "h3-4-timeline"
@@ -293,7 +293,7 @@ def _schedule_figure(one: Schedule) -> Figure:
     how = "as it is" if one.micro_batches == 1 else f"pipeline, m = {one.micro_batches}"
     caption = f"Predicted; devices idle for {100 * one.idle_share:.0f} %."
     return Figure(
-        f"h3-4-m{one.micro_batches}", how[:1].upper() + how[1:], caption, TimelinePlot(tuple(lanes), "time (ms)"), 0.33
+        f"h3-4-m{one.micro_batches}", with_capital(how), caption, TimelinePlot(tuple(lanes), "time (ms)"), 0.33
     )
 
 
@@ -335,7 +335,7 @@ def _rest(most: Placed) -> str:
 
 def _busy(most: Placed) -> str:
     words = shares_phrase(most.seen) if most.seen else ""
-    return f"{words[:1].upper()}{words[1:]} of forward and backward"
+    return f"{with_capital(words)} of forward and backward"
 
 
 def _faster(found: OnDevices) -> Answer:

@@ -24,7 +24,7 @@ from scalewise.report.cells import (
     text_cell,
 )
 from scalewise.report.document import Answer, Block, Cell, Column, Section, Table
-from scalewise.units import listed
+from scalewise.units import listed, with_capital
 
 ORDER = 30
 TABLE, GROWING, TOGETHER = "p7-5-comparison", "p7-5-growing", "p7-5-together"
@@ -377,16 +377,14 @@ def _combined(found: Compared) -> Answer:
     )
     practice = "Scale the loss after dividing it, and step and update the scaler once, after the last micro-batch."
     if found.product is None or found.total is None:
-        return COMBINED.without_hint(
-            ("Yes", "that is Code 3 of homework 2."), why=f"{why[0].upper()}{why[1:]}", practice=practice
-        )
+        return COMBINED.without_hint(("Yes", "that is Code 3 of homework 2."), why=with_capital(why), practice=practice)
     multiplied, added = (said(estimate_cell(one, 1e3, mark="predicted"), "ms") for one in (found.product, found.total))
     number = f"If their effects multiply, the step takes {multiplied}, if their costs add up, {added} (both predicted)."
     number += _together_words(found)
     return COMBINED.answer(
         ("Yes", "that is Code 3 of homework 2."),
         number,
-        f"{why[0].upper()}{why[1:]}",
+        with_capital(why),
         practice,
         decided="Float32 DDP times the two measured ratios, and float32 DDP plus what each adds; a prediction "
         "agrees where the 95 % interval of measured over predicted holds 1.",

@@ -6,6 +6,7 @@ from scalewise.course.tasks.ddp_tasks import CODE_1, CODE_2, CODE_3, HOMEWORK1
 from scalewise.course.tasks.layer_tasks import HOMEWORK3, PRACTICAL5, PRACTICAL8
 from scalewise.course.tasks.requirement import Task
 from scalewise.errors import BadRequest, did_you_mean
+from scalewise.units import with_capital
 
 TASKS = (HOMEWORK1, CODE_1, CODE_2, CODE_3, PRACTICAL5, PRACTICAL8, HOMEWORK3)
 EITHER_CODE = "practical7"  # the check chooses by what the script does
@@ -21,4 +22,4 @@ def task_named(name: str) -> Task:
     names = (*(task.name for task in TASKS), EITHER_CODE, *SHEETS.values(), *(task.script for task in TASKS))
     near = did_you_mean(name, names)
     listed = ", ".join(sorted(names[: len(TASKS) + 1 + len(SHEETS)]))
-    raise BadRequest(f"The course has no task {name[:80]!r}.", f"{near[:1].upper()}{near[1:]} Tasks: {listed}".strip())
+    raise BadRequest(f"The course has no task {name[:80]!r}.", f"{with_capital(near)} Tasks: {listed}".strip())

@@ -20,7 +20,7 @@ CHECK = Check(
     example="scores = q @ k.transpose(-2, -1) / math.sqrt(d)\ny = torch.softmax(scores, dim=-1) @ v",
     fix="y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)\n"
     "# of nn.MultiheadAttention: attention(q, k, v, need_weights=False)",
-    needs="A model with attention that trains on a GPU and is not compiled, and a replay to price it",
+    needs="a model with attention that trains on a GPU and is not compiled, and a replay to price it",
     silent="Scores of a few megabytes in all; attention that a fused kernel computes; steps that would not be faster.",
 )
 LEAST_BYTES = 4 << 20  # size of all scores of a step

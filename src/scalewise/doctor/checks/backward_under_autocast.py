@@ -13,7 +13,7 @@ CHECK = Check(
     "precision of custom functions and of gradient arithmetic, and PyTorch advises against it.",
     example="with torch.autocast(device, dtype):\n    loss = criterion(model(x), y)\n    loss.backward()",
     fix="with torch.autocast(device, dtype):\n    loss = criterion(model(x), y)\nloss.backward()",
-    needs="Backward passes of one optimizer step",
+    needs="backward passes of one optimizer step",
     silent="Fewer than half of the backward passes.",
 )
 

@@ -20,7 +20,7 @@ CHECK = Check(
     "larger batch fit.",
     example="for x, y in loader:\n    step(x, y)\n    torch.cuda.empty_cache()",
     fix="for x, y in loader:\n    step(x, y)\n# at most between epochs: torch.cuda.empty_cache()",
-    needs="Five optimizer steps",
+    needs="five optimizer steps",
     silent="Calls now and then, between epochs or around evaluation; calls that take no time.",
 )
 LEAST_STEPS = 5

@@ -22,7 +22,7 @@ CHECK = Check(
     "loaded, found out weeks later. And every rank waits for the disk.",
     example='torch.save(model.state_dict(), "model.pt")',
     fix='if dist.get_rank() == 0:\n    torch.save(model.state_dict(), "model.pt")\ndist.barrier()',
-    needs="Two ranks or more that leave notes",
+    needs="two ranks or more that leave notes",
     silent="A file for each rank; distributed checkpoints; one rank that saves, whichever it is; a disk for each host.",
 )
 SAVING = re.compile("save|checkpoint|ckpt|snapshot", re.IGNORECASE)

@@ -27,7 +27,7 @@ CHECK = Check(
     example="scaler.scale(loss).backward()\nclip_grad_norm_(model.parameters(), 1.0)\nscaler.step(optimizer)",
     fix="scaler.scale(loss).backward()\nscaler.unscale_(optimizer)\nclip_grad_norm_(model.parameters(), 1.0)\n"
     "scaler.step(optimizer)",
-    needs="An enabled GradScaler and clipping in the same step",
+    needs="an enabled GradScaler and clipping in the same step",
     silent="Gradients that were divided by hand; a threshold that is multiplied by the scale; a limit of infinity, "
     "which only measures; gradients that were not scaled.",
 )

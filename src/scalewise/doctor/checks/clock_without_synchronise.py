@@ -22,7 +22,7 @@ CHECK = Check(
     example="start = time.time()\nloss = step(model, batch)\nprint(time.time() - start)",
     fix="torch.cuda.synchronize()\nstart = time.time()\nloss = step(model, batch)\n"
     "torch.cuda.synchronize()\nprint(time.time() - start)",
-    needs="A script that asks for a GPU and reads a clock around forward passes, backward passes or steps",
+    needs="a script that asks for a GPU and reads a clock around forward passes, backward passes or steps",
     silent="A wait of any kind after the last work (synchronize, .item(), a barrier, a scaler's decision); times from "
     "one reading to the next that leave nothing out; times of long stretches, or of which no average is made; times "
     "that agree with the device's own all the same.",

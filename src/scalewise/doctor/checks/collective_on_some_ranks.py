@@ -33,7 +33,7 @@ CHECK = Check(
     "different collectives meet and crash with a message about sizes or connections.",
     example="if rank == 0:\n    dist.all_reduce(loss)\n    print(loss)",
     fix="dist.all_reduce(loss)\nif rank == 0:\n    print(loss)",
-    needs="A run of two or more ranks; when it ended badly, the order of collectives on each",
+    needs="a run of two or more ranks; when it ended badly, the order of collectives on each",
     silent="Runs that end in order; ranks that are only slow; groups of which a rank is no member; messages between "
     "two ranks; loaders of different length, which is another mistake.",
 )

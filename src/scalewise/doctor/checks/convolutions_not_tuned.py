@@ -16,7 +16,7 @@ CHECK = Check(
     "when it meets a shape for the first time, and keeps the fastest.",
     example="model = ResNet().cuda()  # all pictures have one size",
     fix="torch.backends.cudnn.benchmark = True  # before training",
-    needs="A model with convolutions that trains on a GPU, and a replay to price it",
+    needs="a model with convolutions that trains on a GPU, and a replay to price it",
     silent="Shapes that change, for which every change would be tried again; deterministic algorithms asked for; steps "
     "that would not be faster.",
 )

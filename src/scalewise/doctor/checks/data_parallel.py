@@ -15,7 +15,7 @@ CHECK = Check(
     "still computes.",
     example="model = nn.DataParallel(net)",
     fix='dist.init_process_group("nccl")\nmodel = DistributedDataParallel(net, device_ids=[local_rank])',
-    needs="Nothing more than the wrapper",
+    needs="nothing more than the wrapper",
     silent="DataParallel that is never called in training.",
 )
 

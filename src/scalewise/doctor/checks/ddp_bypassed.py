@@ -16,7 +16,7 @@ CHECK = Check(
     "the data, and the models drift apart without any message.",
     example="model = DDP(net)\nloss = criterion(model.module(x), y)\nloss.backward()",
     fix="model = DDP(net)\nloss = criterion(model(x), y)\nloss.backward()",
-    needs="A DistributedDataParallel of two or more ranks and two optimizer steps",
+    needs="a DistributedDataParallel of two or more ranks and two optimizer steps",
     silent="Evaluation, export and saving through `.module`; gradients or models averaged by the script itself; "
     "windows in which the wrapper was called as well.",
 )

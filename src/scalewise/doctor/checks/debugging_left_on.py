@@ -20,7 +20,7 @@ CHECK = Check(
     "all ranks compare every collective before they enter it.",
     example="torch.autograd.set_detect_anomaly(True)",
     fix="torch.autograd.set_detect_anomaly(False)  # or around the one step that is suspected",
-    needs="Five backward passes",
+    needs="five backward passes",
     silent="Anomaly detection around a few steps.",
 )
 

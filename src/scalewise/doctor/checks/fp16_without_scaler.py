@@ -24,7 +24,7 @@ CHECK = Check(
     "optimizer.step()",
     fix="scaler = torch.amp.GradScaler(device)\n...\nscaler.scale(loss).backward()\nscaler.step(optimizer)\n"
     "scaler.update()",
-    needs="Two optimizer steps in float16. Proof is the share of gradients that are zero, with and without scaling",
+    needs="two optimizer steps in float16. Proof is the share of gradients that are zero, with and without scaling",
     silent="bfloat16; a GradScaler in use; a loss that is multiplied by hand; float16 in evaluation.",
 )
 LEAST_WINDOWS = 2

@@ -12,7 +12,7 @@ CHECK = Check(
     why="Each such gradient is copied once more in each step. Often the tensor is small and nothing is lost.",
     example="x = x.transpose(1, 2)\ny = self.conv(x)  # 1 x 1 kernel: the gradient of its weight lies differently",
     fix="x = x.transpose(1, 2).contiguous()\ny = self.conv(x)",
-    needs="Nothing: DDP warns by itself",
+    needs="nothing: DDP warns by itself",
 )
 TEXT = "Grad strides do not match bucket view strides"
 

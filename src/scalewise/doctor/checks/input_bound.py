@@ -12,7 +12,7 @@ from scalewise.doctor.queries.times import Waiting, copying, loading_of, waiting
 from scalewise.records.examination import LoaderRow
 from scalewise.records.notes import NOWHERE
 from scalewise.records.spec import Change
-from scalewise.units import NANO, counted, seconds_text
+from scalewise.units import NANO, counted, seconds_text, with_small
 
 LEAST_SHARE = 0.25  # share of the loop iteration
 LEAST_NS = 1e6
@@ -114,7 +114,7 @@ def _spent(case: Case, rank: RankCase, loader: LoaderRow | None) -> Iterator[str
     if found is not None:
         yield f"making one batch takes {found.text()}{found.by_whom()}"
         told = copying(case)
-        yield told[:1].lower() + told[1:]
+        yield with_small(told)
 
 
 def _fix(case: Case, loader: LoaderRow | None) -> str:

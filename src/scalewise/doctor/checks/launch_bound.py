@@ -19,7 +19,7 @@ CHECK = Check(
     example="optimizer = torch.optim.AdamW(model.parameters(), foreach=False)  # a dozen kernels for every parameter",
     fix="optimizer = torch.optim.AdamW(model.parameters(), fused=True)\n"
     'model = torch.compile(model, mode="reduce-overhead")  # or a CUDA graph, or a larger batch',
-    needs="A GPU whose work is recorded by CUPTI in a few settled steps",
+    needs="a GPU whose work is recorded by CUPTI in a few settled steps",
     silent="Steps that are idle for another reason: few kernels, or long ones.",
 )
 MOST_BUSY = 0.7  # share of the step in which the GPU is busy

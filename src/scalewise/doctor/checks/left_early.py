@@ -29,7 +29,7 @@ CHECK = Check(
     example="if loss.item() < target:  # of this rank's own batch\n    break",
     fix="done = torch.tensor(int(loss.item() < target))\n"
     "dist.all_reduce(done, op=dist.ReduceOp.MIN)\nif done:\n    break",
-    needs="A run of two or more ranks; when it ended badly, which rank had ended in order before",
+    needs="a run of two or more ranks; when it ended badly, which rank had ended in order before",
     silent="Ranks that leave together; a rank that leaves when nobody needs it any more; loaders of different length, "
     "which is another mistake.",
 )

@@ -15,7 +15,7 @@ CHECK = Check(
     "statistics; masks, tables and position codes are the same everywhere from the start.",
     example='net.register_buffer("mask", torch.ones(4096, 4096).tril())\nmodel = DDP(net)',
     fix="model = DDP(net, broadcast_buffers=False)",
-    needs="Buffers of more than 1 MB in a DistributedDataParallel, compared over two forward passes or more",
+    needs="buffers of more than 1 MB in a DistributedDataParallel, compared over two forward passes or more",
     silent="A buffer that changed in any forward pass on any rank: BatchNorm, moving averages, codebooks.",
 )
 LEAST_BYTES = 1_000_000

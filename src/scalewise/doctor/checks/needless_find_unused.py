@@ -17,7 +17,7 @@ CHECK = Check(
     "backward pass and waits for it without need.",
     example="model = DDP(net, find_unused_parameters=True)",
     fix="model = DDP(net)",
-    needs="A DistributedDataParallel with the option on, looked at in five steps or more on every rank",
+    needs="a DistributedDataParallel with the option on, looked at in five steps or more on every rank",
     silent="A parameter that had no gradient in any of the steps on any rank; static_graph.",
 )
 LEAST_STEPS = 5

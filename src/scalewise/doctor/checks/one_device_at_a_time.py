@@ -18,7 +18,7 @@ CHECK = Check(
     example="hidden = self.first(x)            # cuda:0\nreturn self.second(hidden.to('cuda:1'))  # cuda:0 idles",
     fix="pieces = [self.first(piece).to('cuda:1') for piece in x.chunk(4)]  # cuda:0 goes on with the next piece\n"
     "return torch.cat([self.second(piece) for piece in pieces])",
-    needs="A model with parameters on several devices, or ranks that send activations on and gradients back",
+    needs="a model with parameters on several devices, or ranks that send activations on and gradients back",
     silent="Several pieces in flight (GPipe, 1F1B, a split batch); branches on different devices that do not wait for "
     "each other; batches of a single row.",
 )

@@ -24,7 +24,7 @@ CHECK = Check(
     example="loader = DataLoader(dataset, num_workers=4)\nfor x, y in loader:\n    x = x.to(device)",
     fix="loader = DataLoader(dataset, num_workers=4, pin_memory=True)\nfor x, y in loader:\n"
     "    x = x.to(device, non_blocking=True)",
-    needs="A GPU, and copies to it in the loop after the first steps",
+    needs="a GPU, and copies to it in the loop after the first steps",
     silent="Small copies; the same tensor copied again and again, which needs another cure; loops that would not be "
     "faster.",
 )

@@ -25,7 +25,7 @@ CHECK = Check(
     "averaged gradient belongs to none of them.",
     example="model = DDP(net)\nif rank == 0:\n    net.head.reset_parameters()  # after wrapping: rank 0 alone",
     fix="net.head.reset_parameters()  # before wrapping: DDP sends rank 0's parameters to all\nmodel = DDP(net)",
-    needs="Sums of the parameters after the same step on two or more ranks that average their gradients",
+    needs="sums of the parameters after the same step on two or more ranks that average their gradients",
     silent="Buffers; sharded parameters; ranks that average whole models now and then (local SGD).",
 )
 AVERAGED = "the script averages whole models between steps, so the ranks may be meant to differ in between"

@@ -17,7 +17,7 @@ CHECK = Check(
     example='dist.init_process_group("nccl")\nmodel = Net().to(local_rank)  # and no DistributedDataParallel around it',
     fix='dist.init_process_group("nccl")\n'
     "model = DistributedDataParallel(Net().to(local_rank), device_ids=[local_rank])",
-    needs="Two ranks that make two steps or more",
+    needs="two ranks that make two steps or more",
     silent="Gradients or parameters that the script averages itself, every step or now and then (local SGD); FSDP, "
     "tensor parallelism and pipelines; evaluation without training; ranks that train models of different shapes, as a "
     "search for parameters does. Where a DistributedDataParallel is there and not used, the checks of DDP say so. "

@@ -25,7 +25,7 @@ CHECK = Check(
     example="for x, y in loader:\n    loss = step(x, y)\n    total += loss.item()",
     fix="total = torch.zeros((), device=device)\nfor x, y in loader:\n    loss = step(x, y)\n"
     "    total += loss.detach()  # stays on the GPU\nprint(total.item())  # once",
-    needs="A script that asks for a GPU, and five optimizer steps",
+    needs="a script that asks for a GPU, and five optimizer steps",
     silent="Reads now and then; reads of tensors on the host; reads of torch's own, such as a GradScaler's; on a GPU, "
     "waits too short to matter.",
 )

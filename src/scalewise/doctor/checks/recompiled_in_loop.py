@@ -21,12 +21,12 @@ CHECK = Check(
     "torch gives up and runs the function uncompiled.",
     example="model = torch.compile(model, dynamic=False)\nfor x in loader:  # sequences of many lengths\n    model(x)",
     fix="model = torch.compile(model, dynamic=True)  # or torch._dynamo.mark_dynamic(x, 1), or pad x to few lengths",
-    needs="A script that uses torch.compile, and five optimizer steps",
+    needs="a script that uses torch.compile, and five optimizer steps",
     silent="The first compilation of each function, and one or two more: with and without gradients, or as sizes are "
     "seen to change.",
 )
 LEAST_TIMES = 3
-WARM_UP = 1  # number of windows
+FIRST_STEPS = 1  # in which torch.compile is meant to compile
 
 
 def examine(case: Case) -> tuple[Finding, ...]:
@@ -43,8 +43,8 @@ def examine(case: Case) -> tuple[Finding, ...]:
 
 
 def late(rank: RankCase) -> tuple[CompileNote, ...]:
-    """Returns the compilations after the first windows that a failed guard caused."""
-    begin_ns = rank.windows[WARM_UP - 1].notes[-1].at_ns if len(rank.windows) >= WARM_UP else 0
+    """Returns the compilations after the first step that a failed guard caused."""
+    begin_ns = rank.windows[FIRST_STEPS - 1].notes[-1].at_ns if len(rank.windows) >= FIRST_STEPS else 0
     return tuple(note for note in rank.all(CompileNote) if note.reason and note.at_ns > begin_ns)
 
 

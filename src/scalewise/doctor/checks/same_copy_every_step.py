@@ -22,7 +22,7 @@ CHECK = Check(
     example="mask = torch.tril(torch.ones(n, n))\nfor x, y in loader:\n    loss = step(x, y, mask.to(device))",
     fix="mask = torch.tril(torch.ones(n, n)).to(device)  # once; in a module: self.register_buffer('mask', mask)\n"
     "for x, y in loader:\n    loss = step(x, y, mask)",
-    needs="A script that asks for a GPU, and copies to it in the loop",
+    needs="a script that asks for a GPU, and copies to it in the loop",
     silent="Copies too small and too quick to matter; tensors that were written to since the last copy.",
 )
 LEAST_BYTES = 1 << 16  # copied in a step, if its time cannot be seen

@@ -23,7 +23,7 @@ CHECK = Check(
     "Adam hides the size and not the infinities.",
     example="scaler.scale(loss).backward()\noptimizer.step()\nscaler.update()",
     fix="scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
-    needs="An enabled GradScaler and an optimizer step",
+    needs="an enabled GradScaler and an optimizer step",
     silent="Gradients that were unscaled first, by unscale_ or by hand; optimizers whose loss was not scaled.",
 )
 

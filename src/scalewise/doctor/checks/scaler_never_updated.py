@@ -17,7 +17,7 @@ CHECK = Check(
     "the gradients and an overflow is never answered.",
     example="scaler.scale(loss).backward()\nscaler.step(optimizer)",
     fix="scaler.scale(loss).backward()\nscaler.step(optimizer)\nscaler.update()",
-    needs="An enabled GradScaler",
+    needs="an enabled GradScaler",
     silent="One update() for the steps of several optimizers; a scaler that is never stepped.",
 )
 MESSAGES = ("since the last update()", "unscale_() is being called after step()")

@@ -21,7 +21,7 @@ CHECK = Check(
     "looks for infinities and waits for the answer in each step; while it searches its scale it skips steps.",
     example='scaler = torch.amp.GradScaler("cuda")\nwith torch.autocast("cuda", torch.bfloat16):\n    loss = model(x)',
     fix='scaler = torch.amp.GradScaler("cuda", enabled=dtype == torch.float16)',
-    needs="An enabled GradScaler and the precision of training forward passes",
+    needs="an enabled GradScaler and the precision of training forward passes",
     silent="A scaler with enabled=False; any float16 in training; float32.",
 )
 LEAST_WINDOWS = 2

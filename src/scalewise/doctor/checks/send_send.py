@@ -15,7 +15,7 @@ CHECK = Check(
     example="dist.send(mine, dst=other)\ndist.recv(theirs, src=other)  # the same order on both ranks",
     fix="requests = [dist.isend(mine, dst=other), dist.irecv(theirs, src=other)]\n"
     "for request in requests:\n    request.wait()",
-    needs="A run of two or more ranks; when it stood still, the message each rank was in",
+    needs="a run of two or more ranks; when it stood still, the message each rank was in",
     silent="Messages that arrive, in whatever order; pipelines whose ends send and receive in turn.",
 )
 

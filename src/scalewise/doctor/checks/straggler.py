@@ -10,13 +10,12 @@ from scalewise.analysis.machine_state import machine_state
 from scalewise.doctor.case import Abstain, Case, RankCase
 from scalewise.doctor.finding import Check, Finding, Price
 from scalewise.doctor.queries.inputs import Replicas, require_replicas
-from scalewise.doctor.queries.times import PHASES, OwnTime, longest_pause_at, own_times, quantile
+from scalewise.doctor.queries.times import PHASES, WARM_UP, OwnTime, longest_pause_at, own_times, quantile
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import BackwardNote, BatchNote, ForwardNote, Note
 from scalewise.units import NANO, named_ranks, seconds_text
 
 LEAST_STEPS = 6
-WARM_UP = 2
 LEAST_RATIO = 1.5
 LEAST_GAP_NS = 1e6
 LEAST_GAP_SHARE = 0.1  # share of the step

@@ -16,7 +16,7 @@ CHECK = Check(
     "as fast as the ordinary units multiply in float32. torch leaves this off for matmuls unless it is told.",
     example="model = Net().cuda()  # float32, no autocast",
     fix='torch.set_float32_matmul_precision("high")  # before training',
-    needs="A GPU of compute capability 8.0 or later that trains in float32, and a replay to price it",
+    needs="a GPU of compute capability 8.0 or later that trains in float32, and a replay to price it",
     silent="Models that train under autocast or in half precision; steps that would not be faster.",
 )
 FIRST_CAPABILITY = (8, 0)

@@ -18,7 +18,7 @@ CHECK = Check(
     why="Each bucket is an all-reduce with a latency of its own. Small ones are over before the link is at speed.",
     example="model = DDP(net, bucket_cap_mb=0.1)",
     fix="model = DDP(net)  # 25 MB",
-    needs="The buckets that DDP made, after its first backward pass",
+    needs="the buckets that DDP made, after its first backward pass",
     silent="Small models, which have one or two buckets; parameters too large to share one.",
 )
 LEAST_BUCKETS = 8

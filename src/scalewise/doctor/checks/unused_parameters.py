@@ -16,7 +16,7 @@ CHECK = Check(
     "unfinished, and the next forward pass raises an error that counts parameters instead of naming them.",
     example="class Net(nn.Module):\n    def forward(self, x):\n        return self.used(x)  # never self.spare",
     fix="for parameter in net.spare.parameters():\n    parameter.requires_grad_(False)\nmodel = DDP(net)",
-    needs="The error itself; without it every parameter had its gradient in time",
+    needs="the error itself; without it every parameter had its gradient in time",
     silent="find_unused_parameters=True where parameters are really unused: that is what it is for.",
 )
 MESSAGE = "Expected to have finished reduction in the prior iteration"

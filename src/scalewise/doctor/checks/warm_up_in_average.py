@@ -21,7 +21,7 @@ CHECK = Check(
     example="start = time.perf_counter()\nfor _ in range(20):\n    step()\nprint((time.perf_counter() - start) / 20)",
     fix="for _ in range(5):\n    step()  # not timed\nstart = time.perf_counter()\nfor _ in range(20):\n    step()\n"
     "print((time.perf_counter() - start) / 20)",
-    needs="A clock read before the first step, one after eight or more, and a division by it or of it in the script",
+    needs="a clock read before the first step, one after eight or more, and a division by it or of it in the script",
     silent="Times of whole epochs or runs of which no average is made; rates of single steps; averages so long that "
     "the first steps do not matter; medians, and lists whose beginning is left out.",
 )

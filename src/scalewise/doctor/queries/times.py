@@ -29,7 +29,7 @@ from scalewise.units import NANO, seconds_text
 
 SomeNote = TypeVar("SomeNote", bound=Note)
 LEAST_STEPS = 5
-WARM_UP = 2
+WARM_UP = 2  # windows whose times are not typical yet
 MOSTLY = 0.8  # share of the windows
 
 

@@ -13,7 +13,7 @@ from scalewise.errors import BadRequest
 from scalewise.launch.slurm import queue
 from scalewise.launch.slurm.job import JobRequest, job_script
 from scalewise.launch.slurm.queue import JobState, SlurmSilent
-from scalewise.records.codec import BadRecord, read_json, write_json
+from scalewise.records.codec import read_json_or_none, write_json
 from scalewise.records.submission import JobFolder, Submission
 
 CODES = (0, 1, 2, 3)  # with which a command ends by itself
@@ -47,10 +47,7 @@ class Watcher(Protocol):
 
 def known_submission(folder: JobFolder) -> Submission | None:
     """The newest job of the command; None if there is none."""
-    try:
-        return read_json(folder.submission, Submission)
-    except BadRecord:
-        return None
+    return read_json_or_none(folder.submission, Submission)
 
 
 def submit(request: JobRequest, folder: JobFolder, words: tuple[str, ...]) -> Submission:

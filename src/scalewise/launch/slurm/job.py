@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.launch.slurm.queue import seconds_of
 from scalewise.records.submission import JobFolder
+from scalewise.units import with_capital
 
 JOURNAL = "SCALEWISE_JOB"  # tells the command inside the job in which file it notes how far it is
 WARNING_SECONDS = 60  # before the end of its time, the job is told
@@ -64,7 +65,7 @@ def check_options(options: Mapping[str, str]) -> None:
             raise BadRequest(f"--slurm {name}={value} is set by scalewise itself.", instead)
         near = did_you_mean(name, (*_KNOWN, *OWN)) if name not in (*_KNOWN, *OWN) else ""
         if near:
-            raise BadRequest(f"--slurm {name} is no option of sbatch.", f"{near[:1].upper()}{near[1:]}")
+            raise BadRequest(f"--slurm {name} is no option of sbatch.", with_capital(near))
     if "resubmit" in options and not options["resubmit"].isdecimal():
         raise BadRequest(f"--slurm resubmit={options['resubmit']} is no number.", "Write it as --slurm resubmit=3.")
     for name in ("wait", "time"):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalewise.errors import BadRequest, did_you_mean
+from scalewise.units import with_capital, without_stop
 
 ASK_SECONDS = 20.0
 COMMANDS = ("sbatch", "srun", "scontrol", "squeue", "scancel")
@@ -214,8 +215,8 @@ def check_partition(name: str, nodes: int, time: str) -> None:
     """Refuses what the partition could never give; an empty name means the default one."""
     known = partitions()
     if name and name not in known:
-        near = did_you_mean(name, known) or f"There are: {', '.join(sorted(known))}"
-        raise BadRequest(f"There is no partition {name!r} on this cluster.", f"{near[:1].upper()}{near[1:]}.")
+        near = did_you_mean(name, known) or f"There are: {', '.join(sorted(known))}."
+        raise BadRequest(f"There is no partition {name!r} on this cluster.", with_capital(near))
     found = known.get(name) or next((one for one in known.values() if one.get("Default") == "YES"), {})
     called = found.get("PartitionName", "")
     if found.get("State", "UP") != "UP":
@@ -260,4 +261,4 @@ def _known(text: str) -> str:
 def _last_line(text: str) -> str:
     lines: Sequence[str] = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()] or lines
-    return re.sub(r"^\w+: (error: )?", "", errors[-1]).rstrip(".") if errors else ""
+    return without_stop(re.sub(r"^\w+: (error: )?", "", errors[-1])) if errors else ""

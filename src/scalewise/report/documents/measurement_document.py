@@ -24,7 +24,7 @@ from scalewise.report.documents.measured_tables import (
     use_refusals,
     use_table,
 )
-from scalewise.units import bytes_text, counted
+from scalewise.units import bytes_text, counted, with_capital
 
 LEAST_SHARE = 0.01  # of the step; smaller families are added up
 SCALING_NOTES = {
@@ -194,7 +194,7 @@ def caveat_paragraphs(caveats: Iterable[Caveat]) -> Iterator[Paragraph]:
     for name, group in groups.items():
         first = group[0]
         arms = f" ({len(group)} arms)" if len(group) > 1 else ""
-        remedy = f"{first.remedy[:1].upper()}{first.remedy[1:]}"
+        remedy = with_capital(first.remedy)
         yield Paragraph(f"{first.evidence}. {remedy}.", f"{first.sign}  {name}{arms}")
 
 

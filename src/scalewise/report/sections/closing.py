@@ -12,7 +12,7 @@ from scalewise.records.folder import RunFolder
 from scalewise.records.load import LoadedSuite
 from scalewise.records.machine import MachineFacts
 from scalewise.report.document import Block, Code, Paragraph, Section
-from scalewise.units import bytes_text, one_sentence
+from scalewise.units import bytes_text, one_sentence, with_capital
 
 ORDER = 1000
 MOST_ARMS = 4  # arms named in a list; the rest is counted
@@ -94,7 +94,7 @@ def _caveats(evidence: Evidence) -> Iterator[str]:
         first = touched[0][2]
         yield (
             f"{_SIGNS[place].capitalize()}, {name}: {one_sentence(_cut(_local(first.evidence, evidence)))} "
-            f"{first.remedy[:1].upper()}{_local(first.remedy, evidence)[1:]}. Touches {_arms(touched)}."
+            f"{with_capital(_local(first.remedy, evidence))}. Touches {_arms(touched)}."
         )
 
 

@@ -1,4 +1,4 @@
-"""Averages all gradients over the ranks before each step; gradients that are the same everywhere stay as they are."""
+"""Averages all gradients over the ranks before each optimizer step, or sums those in which ranks differ."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ CHANGE = Declared(settings={"sum": "whole"}, optional=("sum",), least_ranks=2)
 
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
-    """Registers the exchange before all notes on gradients; `sum=1` sums those that differ between ranks."""
+    """Exchanges gradients before other subscribers see them; `sum=1` sums those in which ranks differ."""
     adds = bool(settings.get("sum"))
 
     def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
