@@ -170,6 +170,9 @@ def test_every_mistake_of_a_file_is_told_at_once(written):
     assert "[inside]" in caught.value.hint
 
 
+_MEASURED = "[inside]\ngigabytes_per_second = 1\n[[measured]]\nranks = {}\nnodes = {}\nbytes = {}\nmicroseconds = {}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -180,6 +183,16 @@ def test_every_mistake_of_a_file_is_told_at_once(written):
         ("[inside]\ngigabytes_per_second = 1\n[between]\ngigabytes_per_second = 1", "ranks_per_node is not"),
         ("ranks_per_node = 4\n[inside]\ngigabytes_per_second = 1", "what is [between] the nodes is not"),
         ("[inside]\ngigabytes_per_second = nan", "must be a number"),
+        ("measured = 3\n[inside]\ngigabytes_per_second = 1", "measured must be tables, each headed [[measured]]"),
+        (_MEASURED.format(2, 1, [4], [1.0, 2.0]), "bytes must rise, and have as many entries as microseconds"),
+        (_MEASURED.format(2, 1, [8, 4], [1.0, 2.0]), "bytes must rise"),
+        (_MEASURED.format(2, 1, [], [1.0]), "measured[0].bytes must be a list of numbers"),
+        (_MEASURED.format(2, 1, [4], [0.0]), "measured[0].microseconds must be above 0"),
+        (_MEASURED.format(3, 2, [4], [1.0]), "equally many on each of its nodes"),
+        (_MEASURED.format(4, 2, [4], [1.0]), "tells of several nodes, and what is [between] them is not said"),
+        (_MEASURED.format('"x"', 1, [4], [1.0]), "measured[0].ranks must be a whole number"),
+        (_MEASURED.format(2, 1, [4], [1.0]) + "hosts = 3", "measured[0].hosts is not known"),
+        (_MEASURED.format(2, 1, [4], [1.0]) * 2, "is not TOML"),
         (f"[inside]\ngigabytes_per_second = 1{'0' * 400}", "gigabytes_per_second must be a number from 0, not 1000"),
         (f"[inside]\ngigabytes_per_second = 1{'0' * 5000}", "is not TOML"),
         (f"name = {'[' * 5000}", "is not TOML"),

@@ -1,6 +1,7 @@
 """Collectives take as long as their algorithm needs hops and bytes."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -36,6 +37,23 @@ def test_a_small_message_among_many_ranks_goes_along_a_tree():
 def test_gloo_has_no_tree_and_inside_a_node_nccls_is_a_chain():
     assert all_reduce(replace(CLUSTER, carrier="gloo"), 8, 1024) > 10 * all_reduce(CLUSTER, 8, 1024)
     assert all_reduce(NODE, 8, 64) == pytest.approx(NVLINK.time(2 * 63, 2 * 8 * 63 / 64, 8))
+
+
+def test_measured_all_reduces_hold_for_the_nodes_on_which_they_were_measured():
+    def curve(ranks, nodes, slower):
+        link = CLUSTER.for_group(ranks, nodes)
+        return LinkCurve(
+            ranks, (1e3, 1e6), tuple(slower * all_reduce(link, one, ranks) for one in (1e3, 1e6)), nodes=nodes
+        )
+
+    link = replace(CLUSTER, curves=(curve(8, 1, 2.0), curve(16, 2, 3.0), curve(8, 8, 5.0)))
+    plain = partial(seconds, CLUSTER, "all_reduce", 1e6)
+    known = partial(seconds, link, "all_reduce", 1e6)
+    assert known(8) == pytest.approx(2 * plain(8))
+    assert known(16) == pytest.approx(3 * plain(16))
+    assert known(24) == pytest.approx(3 * plain(24))  # as the nearest on several nodes
+    assert known(4) == plain(4)
+    assert known(8, 8) == plain(8, 8)  # one of eight groups that share what leaves a node
 
 
 @pytest.mark.parametrize(

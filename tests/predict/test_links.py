@@ -5,7 +5,7 @@ from scalewise.plan.seating import Seating
 from scalewise.predict.answer import Refused
 from scalewise.predict.catalogue import named_link
 from scalewise.predict.collective_times import all_reduce
-from scalewise.predict.link import Link, Wire
+from scalewise.predict.link import Link, LinkCurve, Wire
 from scalewise.predict.links import OFF_CORES, ON_CORES, AskedLink, Links
 from scalewise.predict.probe import LinkProbe, place_of
 from scalewise.predict.wire_fit import MeasuredCollective
@@ -50,3 +50,18 @@ def test_over_a_link_of_gpus_engines_of_their_own_do():
     found = links("nvlink4").asked(8)
     assert found.carrier == "nccl"
     assert OFF_CORES in found.guesses
+
+
+def test_ranks_that_fill_no_whole_number_of_nodes_rest_on_a_guess():
+    found = links("nvlink4+ethernet-100g", per_node=3)
+    assert any("the last node has 2 of the 8 ranks" in guess for guess in found.asked(8).guesses)
+    assert not any("the last node" in guess for guess in found.asked(6).guesses)
+    assert not any("the last node" in guess for guess in found.asked(2).guesses)
+
+
+def test_nodes_other_than_the_measured_ones_rest_on_a_guess():
+    reduces = LinkCurve(4, (1e3, 1e6), (1e-3, 2e-3), nodes=2)
+    given = Link("ours", TRUE.inside, TRUE.inside, ranks_per_node=2, curves=(reduces,))
+    found = Links(AskedLink(given, False, None, 8), Seating("cpu", (2,), 1, 2), PROBE, {})
+    assert any("8 ranks on 4 nodes" in guess and "4 on 2" in guess for guess in found.asked(8).guesses)
+    assert not any("on 2 that" in guess for guess in found.asked(4).guesses)

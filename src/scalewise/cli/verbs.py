@@ -71,7 +71,7 @@ def machine(measure: bool, nodes: int, out: Path, as_json: bool, quiet: bool, **
         raise BadRequest(f"--nodes {nodes} needs hosts to measure between.", "Add: --measure --launcher slurm.")
     if goes_to_slurm(options):
         return send(reporter, {**options, "out": out, "again": measure}, nodes)
-    facts, probes = look(measure, reporter)
+    facts, probes = look(measure, reporter, link=nodes == 1)
     _present(output, machine_json(facts, probes) if as_json else machine_document(facts, probes))
     if nodes > 1:
         from scalewise.jobs.host_links import measure_host_links

@@ -192,14 +192,18 @@ def _task_text(spec: RunSpec) -> str:
     return f"{task} among {spec.ranks} ranks"
 
 
-def look(measure: bool, reporter: Reporter) -> tuple[MachineFacts, tuple[LinkProbe, ...]]:
-    """The machine, its peak rates and links: those measured before, and with `measure` also those measured now."""
+def look(measure: bool, reporter: Reporter, link: bool = True) -> tuple[MachineFacts, tuple[LinkProbe, ...]]:
+    """The machine, its peak rates and links: those measured before, and with `measure` also those measured now.
+
+    Without `link` only peak rates are measured now.
+    """
     with Servers() as servers:
         facts = machine_facts(servers)
         if measure:
             here = Here(servers, facts)
             _measure_peaks(here, reporter)
-            _measure_link(here, reporter)
+            if link:
+                _measure_link(here, reporter)
     return replace(facts, peaks=all_kept_peaks(facts)), kept_probes(facts)
 
 

@@ -92,18 +92,29 @@ def unmeasured(link: Link, kinds: set[str]) -> tuple[str, ...]:
     return tuple(sorted(kind for kind in kinds - known if not KINDS[kind].signal)) if link.curves else ()
 
 
+def placed_curve(link: Link, ranks: int) -> LinkCurve | None:
+    """The measured all-reduces that tell most of those among so many ranks; None if the wires alone do.
+
+    Inside a node they are those of as many ranks: the wires describe any number. On several nodes two wires together
+    describe them less well, and the measured number of ranks that comes nearest tells by how much.
+    """
+    curves = [one for one in link.curves if one.kind == ALL_REDUCE and one.nodes == link.nodes(one.ranks)]
+    if link.nodes(ranks) == 1:
+        return next((one for one in curves if one.ranks == ranks), None)
+    several = [one for one in curves if one.nodes > 1]
+    return min(several, key=lambda one: abs(one.ranks - ranks), default=None)
+
+
 def _bend(link: Link, kind: str, size_bytes: float, ranks: int) -> float:
     """The measured time of a collective of that size over the time that the wires give; 1 if it was not measured.
 
     Beyond the measured sizes it stays as at the last one. A kind that was not measured is taken to deviate as
-    all-reduces do. The wires describe all-reduces of any number of ranks; for numbers of ranks that were not measured,
-    another kind takes its ratio from the nearest number that was.
+    all-reduces do; one that was takes its ratio from the nearest number of ranks for which it was.
     """
-    of_kind = [curve for curve in link.curves if curve.kind == kind]
+    of_kind = [one for one in link.curves if one.kind == kind and one.nodes == link.nodes(one.ranks)]
     nearest = min(of_kind, key=lambda curve: abs(curve.ranks - ranks), default=None)
     if kind == ALL_REDUCE or nearest is None:
-        kind = ALL_REDUCE
-        nearest = next((curve for curve in link.curves if curve.kind == kind and curve.ranks == ranks), None)
+        nearest = placed_curve(link, ranks)
     return _longer(link, nearest, size_bytes) if nearest is not None else 1.0
 
 

@@ -48,6 +48,7 @@ class LinkCurve:
     sizes_bytes: tuple[float, ...]
     seconds: tuple[float, ...]
     kind: str = ALL_REDUCE
+    nodes: int = 1  # on which the ranks lay, equally many on each
 
     def within(self, size_bytes: float) -> float:
         """The nearest size between the smallest and the largest measured one."""
@@ -96,4 +97,6 @@ class Link:
         members = -(-ranks // nodes)
         share = min(1.0, members / self.ranks_per_node)
         between = replace(self.between, bytes_per_second=self.between.bytes_per_second * share)
-        return replace(self, between=between if nodes > 1 else None, ranks_per_node=members)
+        # Times between nodes were measured of one group that had the nodes to itself.
+        curves = self.curves if share == 1.0 else tuple(one for one in self.curves if one.nodes == 1)
+        return replace(self, between=between if nodes > 1 else None, ranks_per_node=members, curves=curves)

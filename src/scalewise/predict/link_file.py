@@ -7,11 +7,13 @@ from typing import Any
 
 from scalewise.errors import BadRequest, did_you_mean
 from scalewise.predict.catalogue import wire_of
-from scalewise.predict.link import Link, Wire
+from scalewise.predict.link import Link, LinkCurve, Wire
 
-KEYS = ("name", "source", "spread", "ranks_per_node", "inside", "between")
+KEYS = ("name", "source", "spread", "ranks_per_node", "inside", "between", "measured")
+CURVE_KEYS = ("ranks", "nodes", "bytes", "microseconds")
 WIRE_KEYS = {"start_us": 0.0, "hop_us": 0.0, "gigabytes_per_second": None, "handled_ps_per_byte": 0.0}
 SPREAD = 0.10  # if the file gives none
+MOST_SPREAD = 2.0
 LARGEST = 1e30  # no link has such a figure, and what is computed from it still fits a float
 MOST_RANKS = 1_000_000
 MOST_LETTERS = 60  # of a value in a sentence
@@ -27,7 +29,12 @@ gigabytes_per_second = 300.0   # of one rank, each way
 [between]              # left out: all ranks are of one node
 start_us = 20.0
 hop_us = 10.0
-gigabytes_per_second = 50.0    # of a whole node, each way"""
+gigabytes_per_second = 50.0    # of a whole node, each way
+[[measured]]           # left out: nothing is known but these figures; all-reduces whose times replace theirs
+ranks = 16
+nodes = 2
+bytes = [1024, 1048576]
+microseconds = [70.0, 180.0]"""
 
 
 def link_from_file(path: Path, per_node: int | None = None) -> Link:
@@ -38,12 +45,15 @@ def link_from_file(path: Path, per_node: int | None = None) -> Link:
     between = _wire(data, "between", problems) if "between" in data else None
     if "inside" not in data:
         problems.append("[inside] is missing")
-    spread = _number(data, "spread", problems, SPREAD, most=2.0)
+    spread = _number(data, "spread", problems, SPREAD, most=MOST_SPREAD)
     told = _whole(data, "ranks_per_node", problems)
     texts = {key: _text(data, key, problems) for key in ("name", "source")}
+    curves = _curves(data, problems)
     nodes = per_node or told
     if "between" in data and not nodes:
         problems.append("[between] is there, and ranks_per_node is not (or give --per-node)")
+    if "between" not in data and any(one.nodes > 1 for one in curves):
+        problems.append("[[measured]] tells of several nodes, and what is [between] them is not said")
     if "between" not in data and nodes:
         problems.append("ranks_per_node is said, and what is [between] the nodes is not")
     if problems or inside is None:
@@ -58,6 +68,7 @@ def link_from_file(path: Path, per_node: int | None = None) -> Link:
         source=texts["source"] or str(path),
         spread=spread,
         guesses=guesses,
+        curves=curves,
     )
 
 
@@ -87,6 +98,44 @@ def _wire(data: dict[str, Any], where: str, problems: list[str]) -> Wire | None:
     return None if len(problems) > before else wire_of(values)
 
 
+def _curves(data: dict[str, Any], problems: list[str]) -> tuple[LinkCurve, ...]:
+    """The measured all-reduces of every `[[measured]]`."""
+    tables = data.get("measured", [])
+    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+        problems.append("measured must be tables, each headed [[measured]]")
+        return ()
+    curves = [_curve(table, f"measured[{index}].", problems) for index, table in enumerate(tables)]
+    found = [one for one in curves if one is not None]
+    if len({(one.ranks, one.nodes) for one in found}) < len(found):
+        problems.append("two tables of [[measured]] have the same ranks and nodes")
+    return tuple(found)
+
+
+def _curve(table: dict[str, Any], where: str, problems: list[str]) -> LinkCurve | None:
+    before = len(problems)
+    problems += [f"{where}{key!s} is not known" + _asked(key, CURVE_KEYS) for key in table if key not in CURVE_KEYS]
+    ranks, nodes = (_whole({"nodes": 1, **table}, key, problems, where) for key in ("ranks", "nodes"))
+    sizes, times = (_positives(table, key, problems, where) for key in ("bytes", "microseconds"))
+    if len(problems) > before:
+        return None
+    if ranks < 2 or ranks % nodes:
+        problems.append(f"{where}ranks must be at least 2, and equally many on each of its nodes")
+    if len(sizes) != len(times) or sorted(set(sizes)) != sizes:
+        problems.append(f"{where}bytes must rise, and have as many entries as microseconds")
+    return LinkCurve(ranks, tuple(sizes), tuple(1e-6 * one for one in times), nodes=nodes)
+
+
+def _positives(table: dict[str, Any], key: str, problems: list[str], where: str) -> list[float]:
+    values = table.get(key)
+    if not isinstance(values, list) or not values:
+        problems.append(f"{where}{key} must be a list of numbers")
+        return []
+    numbers = [_number({key: one}, key, problems, None, where) for one in values]
+    if any(one == 0 for one in values):
+        problems.append(f"{where}{key} must be above 0")
+    return numbers
+
+
 def _number(
     table: dict[str, Any], key: str, problems: list[str], default: float | None, where: str = "", most: float = inf
 ) -> float:
@@ -101,11 +150,11 @@ def _number(
     return float(value)
 
 
-def _whole(table: dict[str, Any], key: str, problems: list[str]) -> int:
+def _whole(table: dict[str, Any], key: str, problems: list[str], where: str = "") -> int:
     value = table.get(key, 0)
     least = 1 if key in table else 0
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST_RANKS:
-        problems.append(f"{key} must be a whole number from 1 to {MOST_RANKS:,}, not {_quoted(value)}")
+        problems.append(f"{where}{key} must be a whole number from 1 to {MOST_RANKS:,}, not {_quoted(value)}")
         return 0
     return value
 

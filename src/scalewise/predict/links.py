@@ -1,6 +1,6 @@
 """The link that a prediction is made over: the one that was asked for, or the one that was measured here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 from typing import ClassVar
@@ -8,7 +8,7 @@ from typing import ClassVar
 from scalewise.plan.seating import Seating
 from scalewise.predict.answer import Refused
 from scalewise.predict.catalogue import is_network, known_links
-from scalewise.predict.collective_times import seconds
+from scalewise.predict.collective_times import placed_curve, seconds
 from scalewise.predict.link import Link, Wire, slower_wire
 from scalewise.predict.measured_link import NoLink, measured_link
 from scalewise.predict.probe import LinkProbe, sharing_of
@@ -18,6 +18,10 @@ from scalewise.predict.timeline import APART, Sharing
 ON_CORES = "that cores are as busy with a message, and as long at least, as with one between ranks of this machine"
 OFF_CORES = "that engines of their own carry messages, as those of GPUs do: over this link no core is busy with them"
 ONE_MACHINE = "that nodes of {} ranks (--per-node) are joined as ranks of this machine are: nothing else was measured"
+UNEVEN = "that the last node has {} of the {} ranks; each is told that its node has {}, as the others have"
+NOT_PLACED = (
+    "that among {} ranks on {} nodes all-reduces differ from the figures as among the {} on {} that were measured"
+)
 NOT_MEASURED = "the link of this machine was not measured"
 
 
@@ -60,7 +64,7 @@ class Links:
     def asked(self, ranks: int) -> Link | Refused:
         """The link for a prediction of that many ranks, or a refusal."""
         if self._given is not None:
-            return self._given
+            return replace(self._given, guesses=(*self._given.guesses, *_placement_guesses(self._given, ranks)))
         if ranks == 1:
             return self.none
         if ranks > self._seats.slots and not self._asked.measured_asked:
@@ -102,6 +106,19 @@ class Links:
         over = sum(seconds(link, one.kind, one.size_bytes, one.ranks or ranks, one.nodes) for one in messages)
         work = self.sharing_here.work * own / over if over else 0.0
         return replace(self.sharing_here, work=min(1.0, work), spared_seconds=0.0)  # measured of messages here alone
+
+
+def _placement_guesses(link: Link, ranks: int) -> Iterator[str]:
+    """The guesses about the places of so many ranks on the nodes of a given link."""
+    nodes = link.nodes(ranks)
+    if nodes == 1:
+        return
+    rest = ranks % link.ranks_per_node
+    if rest:
+        yield UNEVEN.format(rest, ranks, link.ranks_per_node)
+    placed = placed_curve(link, ranks)
+    if placed is not None and (placed.ranks, placed.nodes) != (ranks, nodes):
+        yield NOT_PLACED.format(ranks, nodes, placed.ranks, placed.nodes)
 
 
 def _by_cores(link: Link) -> bool:

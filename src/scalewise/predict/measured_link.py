@@ -126,7 +126,7 @@ def _from_own(probe: LinkProbe, own: Sequence[MeasuredCollective], fit: WireFit 
         fit = fit_wire(_centres(own, curve.ranks))
     return Link(
         name="measured",
-        inside=fit.wire if isinstance(fit, WireFit) else _wire_by_ends(curve),
+        inside=fit.wire if isinstance(fit, WireFit) else wire_by_ends(curve),
         origin="measured",
         source=link_source_text(probe),
         spread=error,
@@ -158,7 +158,7 @@ def _refused(curve: LinkCurve, error: float) -> str:
     return ""
 
 
-def _wire_by_ends(curve: LinkCurve) -> Wire:
+def wire_by_ends(curve: LinkCurve) -> Wire:
     """A wire through both ends of the curve, used only beyond the largest measured size."""
     per_byte = (curve.seconds[-1] - curve.seconds[0]) / (curve.sizes_bytes[-1] - curve.sizes_bytes[0])
     sent = 2 * (curve.ranks - 1) / curve.ranks
