@@ -255,8 +255,8 @@ def test_a_fault_of_the_watcher_that_cannot_be_left_out_is_no_failure_of_the_scr
 
 BREAKS_REDIRECTION = """
 import torch
-compile = torch.compile
-cells = dict(zip(compile.__code__.co_freevars, compile.__closure__))
-cells["calls"].cell_contents = object()
+cells = lambda function: dict(zip(function.__code__.co_freevars, function.__closure__))
+(subscriber,) = cells(torch.compile)["wrapped"].cell_contents.subscribers
+cells(subscriber.act)["calls"].cell_contents = object()
 torch.compile(torch.nn.Linear(1, 1))
 """

@@ -6,7 +6,7 @@ import pytest
 
 from factories import make_estimate
 from rehearsal_specimen import full_answer
-from scalewise.cli.verbs import rehearsal_code
+from scalewise.cli.exit_codes import rehearsal_code
 from scalewise.predict.answer import Checked, RehearsalAnswer
 
 RIGHT = Checked(2, make_estimate(1.0, 0.9, 1.1), make_estimate(1.05, 1.0, 1.1))
