@@ -6,6 +6,7 @@ python large_linear.py --dim 512 --depth 4 --batch 64
 """
 
 import argparse
+import os
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--optimizer", choices=["SGD", "Adam"], default="Adam")
     parser.add_argument("--sum", action="store_true")
+    parser.add_argument("--save", help="the parameters go into SAVE-PROCESS.pt")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 
@@ -46,6 +48,8 @@ def main() -> None:
         loss.backward()
         optimizer.step()
         print(f"step {step} loss {loss.item():.6f}", flush=True)
+    if args.save:
+        torch.save(model.state_dict(), f"{args.save}-{os.getpid()}.pt")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ seeds nothing.
 """
 
 import argparse
+import os
 
 import torch
 import torch.nn.functional as F
@@ -25,9 +26,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--heads", type=int, default=6)
     parser.add_argument("--dropout", type=float, default=0.0)
     parser.add_argument("--accumulate", type=int, default=1, help="micro-batches of one step")
+    parser.add_argument("--plain", action="store_true", help="one group of parameters, and a constant rate")
     parser.add_argument("--clip", type=float, default=1.0, help="largest norm of the gradient; 0: any")
     parser.add_argument("--loss", choices=["inside", "outside"], default="inside", help="of forward")
     parser.add_argument("--untied", action="store_true", help="head and token embedding share no weight")
+    parser.add_argument("--save", help="the parameters go into SAVE-PROCESS.pt")
     parser.add_argument("--seed", type=int, default=1337)
     return parser.parse_args()
 
@@ -113,10 +116,12 @@ def main() -> None:
     decayed = [one for one in model.parameters() if one.dim() >= 2]
     others = [one for one in model.parameters() if one.dim() < 2]
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
+    if args.plain:
+        groups = [{"params": list(model.parameters())}]
     optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95))
     for step in range(args.steps):
         for group in optimizer.param_groups:
-            group["lr"] = 1e-3 * min(1.0, (step + 1) / 5)
+            group["lr"] = 1e-3 if args.plain else 1e-3 * min(1.0, (step + 1) / 5)
         total = 0.0
         for _ in range(args.accumulate):
             x, y = windows(data, args.batch // args.accumulate, args.length)
@@ -133,6 +138,8 @@ def main() -> None:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         print(f"step {step} loss {total:.6f}", flush=True)
+    if args.save:
+        torch.save(model.state_dict(), f"{args.save}-{os.getpid()}.pt")
 
 
 if __name__ == "__main__":
