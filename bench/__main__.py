@@ -46,6 +46,7 @@ def main() -> None:
     wild.add_argument("--results", type=Path, help="kept here, and continued from here; default: in FOLDER")
     parser.add_argument("--set", default="unseen", choices=["unseen", "development"], help="unseen: of which models")
     parser.add_argument("--minutes", type=float, default=60.0, help="unseen: for the runs, at most")
+    parser.add_argument("--most", type=int, help="unseen: so many models at most, the first of the set")
     parser.add_argument("--runs", type=Path, help="unseen: folder for the runs, or with runs to judge again")
     parser.add_argument("--kills", type=int, default=0, help="cluster: also kill so many processes at random")
     parser.add_argument(
@@ -90,7 +91,7 @@ def main() -> None:
             },
             "revisions": {"before": args.before},
             "cluster": {"kills": args.kills},
-            "unseen": {"which": args.set, "folder": args.runs, "minutes": args.minutes},
+            "unseen": {"which": args.set, "folder": args.runs, "minutes": args.minutes, "most": args.most},
             "clusters": {
                 "folder": args.folder,
                 "hold_back": args.hold_back,

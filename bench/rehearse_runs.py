@@ -109,7 +109,7 @@ class Place:
         args = ("--sizes", ",".join(map(str, OVERLAP_SIZES)), "--repeats", str(OVERLAP_REPEATS))
         spec = self.spec(LINEAR.with_name("interference.py"), args, "beside")
         (run,) = self.runs([spec])
-        return sharing_of(overlaps_of(run, OVERLAP_SIZES), spec.threads_per_rank or 1)
+        return sharing_of(overlaps_of(run, OVERLAP_SIZES), spec.threads_per_rank or 1, self.ranks)
 
 
 @dataclass(frozen=True)

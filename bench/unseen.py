@@ -2,29 +2,34 @@
 
 Every model is rehearsed for each number of ranks that fits, then all of them are run with their real ranks, in rounds,
 so that a prediction and what it is held against lie minutes apart, and repeats of a run as well. The runs stay in the
-folder; `--from FOLDER` judges what lies there once more, by the model of today.
+folder; `--runs FOLDER` judges what lies there once more, by the model of today.
 
-Of the development set, further runs take the time apart: the rehearsal of a rank alone (what its company costs), ranks
-that exchange nothing (what a rehearsal is off by itself), and ranks that wait for each other at every bucket but send
-one number only (what waiting for the slowest costs; the rest is the bytes and what they cost computing).
+Of some models of the development set, further runs take the time apart: ranks that exchange nothing (what a rehearsal
+is off by itself), ranks that wait for each other at every bucket but send one number only (what waiting for the slowest
+costs; the rest is the bytes and what they cost computing), and the rehearsal of a rank alone (what its company costs).
+What a message costs in several settings is measured by itself (`scripts/message_effects.py`).
 """
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from bench.unseen_judge import SCRIPTS, judged
+from bench.unseen_judge import OF_LINK, OF_MESSAGES, SCRIPTS, judged
 from scalewise.jobs.machine_probes import probe_link
 from scalewise.jobs.measure import Here
 from scalewise.jobs.rehearse import RehearsalStage
 from scalewise.jobs.rehearse_request import RehearseRequest
-from scalewise.jobs.reporter import SILENT
+from scalewise.jobs.reporter import SILENT, SilentListener
+from scalewise.launch.campaign import Interrupts, run_campaign
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
+from scalewise.plan.adhoc import script_suite
+from scalewise.plan.expand import expand
 from scalewise.plan.seating import Seating, seating
 from scalewise.records.codec import write_json
+from scalewise.records.folder import SuiteFolder
 from scalewise.records.load import Run
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import Change
@@ -34,8 +39,9 @@ RANKS = (2, 4, 8)  # those that leave every rank two cores, or two ranks of one 
 ROUNDS = 3
 STEPS = 40
 QUICK = 4  # every so manieth model is a look
-PROBES = 2  # of the link: before the rehearsals and after them
+TAKEN_APART = 3  # every so manieth model of the development set
 NO_MESSAGES = Change("remove_communication")
+SETTINGS_SECONDS = 4.0  # for messages in several settings, of each number of ranks
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,9 @@ class Made:
     counts: tuple[int, ...]
 
 
-def run(quick: bool, cuda: bool, which: Which, folder: Path | None, minutes: float) -> dict[str, object]:
+def run(
+    quick: bool, cuda: bool, which: Which, folder: Path | None, minutes: float, most: int | None
+) -> dict[str, object]:
     """Makes the runs, unless the folder holds them already, and prints how well they were foreseen."""
     if folder is not None and (folder / which).is_dir():
         return judged(folder / which)
@@ -56,12 +64,18 @@ def run(quick: bool, cuda: bool, which: Which, folder: Path | None, minutes: flo
     with Servers() as servers:
         here = Here(servers, machine_facts(servers))
         seats = seating(here.facts, "cpu", _fitting(here.facts))
-        names = list(_models(which))[:: QUICK if quick else 1]
+        names = list(_models(which))[:: QUICK if quick else 1][:most]
         print(f"\n{len(names)} models of the {which} set on {', '.join(map(str, seats.counts))} ranks of "
               f"{seats.cores_per_rank} cores each; runs in {place}", flush=True)  # fmt: skip
+        place.mkdir(parents=True)
+        write_json(place / "probe0.json", probe_link(here, seats, place / OF_LINK))
         made = _rehearsals(here, seats, place, which, names, end)
-        for number in range(1 if quick else ROUNDS):
-            _round(made, number, which, end)
+        _round(made, 0, end)
+        if which == "development":
+            _messages(here, seats, place)
+            _taken_apart(made[:: 1 if quick else TAKEN_APART], end)
+        for number in range(1, 1 if quick else ROUNDS):
+            _round(made, number, end)
     return judged(place)
 
 
@@ -87,8 +101,6 @@ def _rehearsals(
     here: Here, seats: Seating, place: Path, which: Which, names: list[str], end: float
 ) -> tuple[Made, ...]:
     made: list[Made] = []
-    place.mkdir(parents=True)
-    write_json(place / "probe0.json", probe_link(here, seats))
     for name in names:
         request = RehearseRequest(
             script=SCRIPTS / "train_unseen.py",
@@ -102,30 +114,48 @@ def _rehearsals(
         )
         one = Made(name, RehearsalStage(request, SILENT, here), seats.counts)
         began = time.monotonic()
-        good = all(_told(one.stage.rehearse(ranks)) for ranks in (1, *one.counts))
-        if which == "development":
-            for ranks in one.counts:
-                _told(one.stage.rehearse(ranks, company=1, name="-alone"))
+        good = all(_told(one.stage.rehearse(ranks)) for ranks in one.counts)
         print(f"rehearsed {name} in {time.monotonic() - began:.1f} s", flush=True)
         made += [one] * good
         if time.monotonic() > end:
             break
-    write_json(place / "probe1.json", probe_link(here, seats))
     return tuple(made)
 
 
-def _round(made: tuple[Made, ...], number: int, which: Which, end: float) -> None:
+def _round(made: Sequence[Made], number: int, end: float) -> None:
     """Runs everything once; the order rotates, so that no model is always right after the rehearsals."""
+    began = time.monotonic()
     for one in (*made[number:], *made[:number]):
         if time.monotonic() > end:
             print(f"no time was left for round {number} of {one.name}", flush=True)
             continue
-        for ranks in (1, *one.counts):
+        for ranks in one.counts:
             _told(one.stage.measure(ranks, name=f"-round{number}"))
-        if which == "development" and number == 0:
-            for ranks in one.counts:
+    print(f"round {number} in {time.monotonic() - began:.1f} s", flush=True)
+
+
+def _taken_apart(made: Sequence[Made], end: float) -> None:
+    for one in made:
+        for ranks in reversed(one.counts):
+            if time.monotonic() < end:
                 _told(one.stage.measure(ranks, name="-no-messages", changes=(NO_MESSAGES,)))
                 _told(one.stage.measure(ranks, name="-one-number", args=("--one-number",)))
+                _told(one.stage.rehearse(ranks, company=1, name="-alone"))
+        for run in (one.stage.rehearse, one.stage.measure):
+            if time.monotonic() < end:
+                _told(run(1))
+
+
+def _messages(here: Here, seats: Seating, place: Path) -> None:
+    """Leaves the times of messages in several settings among each number of ranks."""
+    words = ["--seconds", f"{SETTINGS_SECONDS:g}"]
+    suite = script_suite(SCRIPTS / "message_effects.py", words, ranks=seats.counts, device="cpu")
+    folder = SuiteFolder(place / OF_MESSAGES)
+    for spec in expand(suite, here.facts, Path.cwd()).runs:
+        spec = replace(spec, limit_seconds=30.0)
+        run_campaign([spec], folder, here.facts, SilentListener(), here.servers, Interrupts())
+        said = folder.run(spec.name).stdout(0).read_text(encoding="utf-8").strip()
+        print(f"messages in several settings, {spec.ranks} ranks, [seconds, times]: {said}", flush=True)
 
 
 def _told(run: Run) -> bool:

@@ -21,6 +21,7 @@ from scalewise.records.load import Run, load
 
 SCRIPTS = Path(__file__).parent / "scripts"
 GOALS = (0.05, 0.15)  # of errors: median and largest
+OF_LINK, OF_MESSAGES = "link", "settings"  # folders beside those of models
 COVERED = (0.85, 0.95)  # share of points inside the interval
 
 
@@ -73,7 +74,7 @@ class Seen:
 def seen(folder: Path) -> list[Seen]:
     """What lies in the folder of a set."""
     found: list[Seen] = []
-    for place in sorted(path for path in folder.iterdir() if path.is_dir()):
+    for place in sorted(path for path in folder.iterdir() if path.is_dir() and path.name not in (OF_LINK, OF_MESSAGES)):
         runs: dict[str, Run] = {}
         for suite in sorted(path.parent for path in place.glob("*/machine.json")):
             runs |= {run.spec.name: run for run in load(suite).runs}
@@ -120,8 +121,8 @@ def predicted_points(one: Seen, probes: Sequence[LinkProbe]) -> list[Point]:
         if not isinstance(link, Link) or not rounds:
             continue
         kept = tuple(found for number, found in taken.items() if number > 1)
-        step = predict(taken[ranks], link, links.sharing, spread_over(link, kept, ())).step
-        after = predict(taken[ranks], link, links.sharing, spread_over(link, kept, checks)).step
+        step = predict(taken[ranks], link, links.sharing(ranks), spread_over(link, kept, ())).step
+        after = predict(taken[ranks], link, links.sharing(ranks), spread_over(link, kept, checks)).step
         rest = rounds[1:]
         points.append(
             Point(one.model, ranks, step, step_of(rounds), after if rest else None, step_of(rest) if rest else None)
@@ -138,7 +139,7 @@ def _checks(one: Seen, links: Links, taken: Mapping[int, RehearsedRank]) -> list
         made = measured(runs[0], loop=found.uneven) if runs and ranks > 1 else None
         if made is not None and isinstance(link, Link):
             others = tuple(one for number, one in taken.items() if number > 1)
-            told = predict(found, link, links.sharing, spread_over(link, others, ())).step
+            told = predict(found, link, links.sharing(ranks), spread_over(link, others, ())).step
             checks.append(Checked(ranks, told, made.step))
     return checks
 

@@ -1,4 +1,4 @@
-"""The validation set: models of many kinds on which nothing of the prediction was tuned."""
+"""The validation set: models of many kinds on which nothing of the prediction was tuned. Families come in turn."""
 
 import itertools
 from collections.abc import Callable
@@ -279,16 +279,10 @@ MSE = nn.functional.mse_loss
 ENTROPY, BINARY = nn.functional.cross_entropy, nn.functional.binary_cross_entropy_with_logits
 SUBJECTS = {
     "decoder": Subject("transformer", Decoder, tokens(2000, 48), of_tokens, 16, "AdamW", clip=True),
-    "patches": Subject("transformer", Patches, images(48), ENTROPY, 32, "AdamW", bucket_mb=1),
     "residual": Subject("convolution", residual, images(24), ENTROPY, 48),
-    "depthwise": Subject("convolution", depthwise, images(32), ENTROPY, 32, "RMSprop"),
-    "segmenter": Subject("convolution", Segmenter, pixels, ENTROPY, 64, "Adam"),
     "lstm": Subject(
         "recurrent", lambda: Recurrent(nn.LSTM(96, 160, 2, batch_first=True), 1500, 96), tokens(1500, 32), of_tokens,
         32, "Adam", clip=True,
-    ),
-    "varying": Subject(
-        "recurrent", lambda: Recurrent(nn.GRU(64, 192, batch_first=True), 300, 64), lengths, of_tokens, 64, "Adam"
     ),
     "recommender": Subject("embedding", Recommender, clicks, BINARY, 4096, "Adagrad"),
     "tabular": Subject("layers", tabular, lambda n: (torch.randn(n, 64), torch.rand(n).round()), BINARY, 1024,
@@ -296,8 +290,14 @@ SUBJECTS = {
     "experts": Subject("experts", Experts, rows, ENTROPY, 2048, "AdamW", unused=True),
     "graph": Subject("graph", Graph, graphs, ENTROPY, 4096, "Adam"),
     "variational": Subject("autoencoder", Variational, pictures, BINARY, 192, "Adam"),
+    "patches": Subject("transformer", Patches, images(48), ENTROPY, 32, "AdamW", bucket_mb=1),
+    "depthwise": Subject("convolution", depthwise, images(32), ENTROPY, 32, "RMSprop"),
+    "varying": Subject(
+        "recurrent", lambda: Recurrent(nn.GRU(64, 192, batch_first=True), 300, 64), lengths, of_tokens, 64, "Adam"
+    ),
     "mixer": Subject("layers", Mixer, images(48), ENTROPY, 64, bucket_mb=0.1),
     "sharded": Subject("transformer", lambda: Patches(192, 2), images(48), ENTROPY, 32, "AdamW", sharded=True),
-    "split": Subject("tensor parallel", lambda: Feeding(512, 2048), rows_of(512), MSE, 256, split=True),
     "towers": Subject("layers", towers, pairs, agreement, 1024, gathers=True),
+    "segmenter": Subject("convolution", Segmenter, pixels, ENTROPY, 64, "Adam"),
+    "split": Subject("tensor parallel", lambda: Feeding(512, 2048), rows_of(512), MSE, 256, split=True),
 }  # fmt: skip

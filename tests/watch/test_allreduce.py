@@ -38,6 +38,17 @@ def test_other_collectives_are_points_of_the_same_sizes(runner) -> None:
     assert [(point.kind, point.bytes) for point in points] == [(kind, size) for size in (4096, 65536) for kind in kinds]
 
 
+def test_with_little_time_all_ranks_stop_after_the_same_round_and_large_messages_come_less_often(runner) -> None:
+    large = 1 << 22
+    words = ("--hot", "--sizes", f"4,{large}", "--repeats", "50", "--seconds", "0.001")
+    ran = runner.watched(SCRIPT, *words, ranks=2)
+
+    assert ran.codes == (0, 0), ran.stderr
+    rows = [row for row in ran.rows(0).rows if isinstance(row, StepRow)]
+    sizes = [row.collectives["all_reduce"][1] for row in rows if set(row.collectives) == {"all_reduce"}]
+    assert sizes == [4, large, 4, 4, large]  # three rounds, the large one in every second
+
+
 @pytest.mark.parametrize(
     ("args", "ranks", "sentence"),
     [
@@ -46,6 +57,7 @@ def test_other_collectives_are_points_of_the_same_sizes(runner) -> None:
         (("--sizes", "6"), 2, "each a multiple of 4"),
         (("--kinds", "all_reduce,all_sum"), 2, "'all_reduce,all_sum' is not a list of collectives"),
         (("--repeats", "1"), 2, "--repeats must be at least 2"),
+        (("--seconds", "0"), 2, "--seconds must be more than 0, not 0"),
     ],
 )
 def test_a_refusal_is_one_sentence_and_exit_code_2(runner, args, ranks, sentence) -> None:

@@ -91,16 +91,18 @@ def _seat_text(seat: PeakRates) -> str:
     return f"a rank on {cores}"
 
 
-MOST_SECONDS = 10.0
+MOST_SECONDS = 10.0  # for the first number of ranks
+FURTHER_SECONDS = 6.0  # for each further one
 LEAST_SECONDS = 2.0  # time left below which no further run is started
+ENOUGH_SECONDS = (3.0, 1.0, 2.0)  # of messages, of further kinds and beside computing; after that no round begins
 LINK_FRESH_SECONDS = 3600.0  # a link measured within the hour is not measured again
 SIZES = tuple(4 * 4**power for power in (0, 4, 6, 7, 8, 9, 10, 11, 12))  # 4 B, 1 KiB, 16 KiB to 64 MiB
-REPEATS = 20  # many, because some messages wait for a time slice of the scheduler and others do not
+REPEATS = 40  # at most; many, because some messages wait for a time slice of the scheduler and others do not
 FURTHER_KINDS = ("all_gather", "reduce_scatter")  # collectives that gloo implements quite differently from NCCL
 FURTHER_SIZES = (1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 24)
 FURTHER_REPEATS = 10
-OVERLAP_SIZES = (1 << 22, 1 << 25)  # a bucket that others follow, and one long enough to time computing beside it
-OVERLAP_REPEATS = 6
+OVERLAP_SIZES = (1 << 20, 1 << 22, 1 << 24)  # buckets that others follow, and one long enough to compute beside it
+OVERLAP_REPEATS = 12
 
 
 def known_link(here: Here, seats: Seating, reporter: Reporter) -> LinkProbe:
@@ -108,35 +110,37 @@ def known_link(here: Here, seats: Seating, reporter: Reporter) -> LinkProbe:
     kept = kept_probe(place_of(here.facts, seats.device, seats.cores_per_rank))
     if kept is not None and _serves(kept, seats):
         return kept
-    reporter.say(f"measuring the link, for {MOST_SECONDS:.0f} s at most")
+    reporter.say(f"measuring the link, for {most_seconds(seats):.0f} s at most")
     return probe_link(here, seats)
+
+
+def most_seconds(seats: Seating) -> float:
+    """The time that measuring the link among all these numbers of ranks may take."""
+    return MOST_SECONDS + FURTHER_SECONDS * max(0, len(seats.counts) - 1)
 
 
 def _serves(kept: LinkProbe, seats: Seating) -> bool:
     """Tells whether a kept measurement is recent, complete, and not spoiled by a busy machine."""
     fresh = time.time() - kept.made_unix_seconds < LINK_FRESH_SECONDS
     good = all(isinstance(measured_link(kept, count), Link) for count in seats.counts)
-    return (
-        fresh
-        and good
-        and set(seats.counts) <= set(kept.rank_counts)
-        and (bool(kept.overlaps) or seats.device == "cuda")
-    )
+    beside = {one.ranks for one in kept.overlaps}
+    overlapped = seats.device == "cuda" or set(seats.counts) <= beside
+    return fresh and good and set(seats.counts) <= set(kept.rank_counts) and overlapped
 
 
-def probe_link(here: Here, seats: Seating) -> LinkProbe:
-    """Measures the link, and keeps the result for later if any message was measured."""
+def probe_link(here: Here, seats: Seating, keep_runs: Path | None = None) -> LinkProbe:
+    """Measures the link, and keeps the result for later if any message was measured; its runs only where asked."""
     began = time.monotonic()
     points: list[MeasuredCollective] = []
     overlaps: list[Overlap] = []
     troubles: list[str] = []
     with tempfile.TemporaryDirectory(prefix="scalewise-link-") as folder:
         for spec in _specs(here, seats):
-            left = MOST_SECONDS - (time.monotonic() - began)
+            left = most_seconds(seats) - (time.monotonic() - began)
             if left < LEAST_SECONDS:
                 troubles.append(f"no time was left for {_task_text(spec)}")
                 continue
-            run = _made(replace(spec, limit_seconds=left), SuiteFolder(Path(folder)), here)
+            run = _made(replace(spec, limit_seconds=left), SuiteFolder(keep_runs or Path(folder)), here)
             if not run.measured:
                 troubles.append(f"{_task_text(spec)}: {run.outcome.sentence if run.outcome else 'not made'}")
             elif spec.experiment == "interference":
@@ -159,17 +163,18 @@ def collectives_of(run: Run) -> list[MeasuredCollective]:
 
 def _specs(here: Here, seats: Seating) -> list[RunSpec]:
     """Returns the runs, all those with the fewest ranks first: there may be no time left for the last ones."""
-    link = _expanded(here, seats, "allreduce.py", ["--hot", *_words(SIZES, REPEATS)])
-    further = ["--hot", "--kinds", ",".join(FURTHER_KINDS), *_words(FURTHER_SIZES, FURTHER_REPEATS)]
+    messages, kinds, both = ENOUGH_SECONDS
+    link = _expanded(here, seats, "allreduce.py", ["--hot", *_words(SIZES, REPEATS, messages)])
+    further = ["--hot", "--kinds", ",".join(FURTHER_KINDS), *_words(FURTHER_SIZES, FURTHER_REPEATS, kinds)]
     others = [replace(spec, name=f"{spec.name}-others") for spec in _expanded(here, seats, "allreduce.py", further)]
     if seats.device == "cuda" or not link:
         return [*link, *others]
-    beside = _expanded(here, seats, "interference.py", _words(OVERLAP_SIZES, OVERLAP_REPEATS))
-    return [link[0], others[0], beside[0], *link[1:], *others[1:]]
+    beside = _expanded(here, seats, "interference.py", _words(OVERLAP_SIZES, OVERLAP_REPEATS, both))
+    return [run for of_ranks in zip(link, beside, others, strict=True) for run in of_ranks]
 
 
-def _words(sizes: Sequence[int], repeats: int) -> list[str]:
-    return ["--sizes", ",".join(map(str, sizes)), "--repeats", str(repeats)]
+def _words(sizes: Sequence[int], repeats: int, seconds: float) -> list[str]:
+    return ["--sizes", ",".join(map(str, sizes)), "--repeats", str(repeats), "--seconds", f"{seconds:g}"]
 
 
 def _expanded(here: Here, seats: Seating, subject: str, args: Sequence[str]) -> list[RunSpec]:
@@ -220,7 +225,7 @@ def _measure_link(here: Here, reporter: Reporter) -> None:
         only = "one GPU" if here.facts.gpus else "one core"
         reporter.say(f"there is no link to measure: only one rank fits here ({only})")
         return
-    reporter.say("measuring the link, for 10 s at most")
+    reporter.say(f"measuring the link, for {most_seconds(seats):.0f} s at most")
     probe = probe_link(here, seats)
     if not probe.points:
         raise BadRequest(

@@ -278,7 +278,7 @@ def _self_check(stage: RehearsalStage, rehearsals: Rehearsals, links: Links) -> 
         if ranks in rehearsals.found and isinstance(link, Link):
             one = rehearsals.found[ranks]
             predicted[ranks] = predict(
-                one, link, links.sharing_here, spread_over(link, tuple(rehearsals.found.values()), ())
+                one, link, links.sharing_here(ranks), spread_over(link, tuple(rehearsals.found.values()), ())
             )
         elif not isinstance(link, Link):
             warnings.append(f"the prediction for {ranks} ranks could not be checked: {link.reason}")
@@ -353,7 +353,7 @@ def _answer(
         seen = next((made for made in check.measured if made.ranks == ranks), None) if comparable else None
         spread = spread_over(link, tuple(rehearsals.found.values()), check.rows)
         before = asked[ranks] if ranks in batches.altered else None
-        at.append(AtRanks(one, predict(one, link, links.sharing, spread), seen, before))
+        at.append(AtRanks(one, predict(one, link, links.sharing(ranks), spread), seen, before))
     if not at:
         raise _nothing(failed)
     return RehearsalAnswer(
@@ -361,7 +361,7 @@ def _answer(
         args=request.args,
         device=stage.device if rehearsals.record is None else rehearsals.record.device,
         link=used,
-        sharing=links.sharing,
+        sharing=at[-1].predicted.sharing,
         spread=spread,
         scaling=request.scaling,
         at=tuple(at),

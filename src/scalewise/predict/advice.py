@@ -186,7 +186,7 @@ def _buckets(answer: RehearsalAnswer, at: AtRanks, line: WorkLine) -> Iterator[_
         for groups, cap in tried.items()
         if not _as_now(grouped_bytes(sizes, groups), present)
     ]  # fmt: skip
-    yield from sorted(options, key=lambda one: _seconds(one.after, at.ranks, one.link, answer.sharing))[:1]
+    yield from sorted(options, key=lambda one: _seconds(one.after, at.ranks, one.link, at.predicted.sharing))[:1]
 
 
 def _as_now(buckets: Sequence[float], present: Sequence[float]) -> bool:
@@ -205,7 +205,7 @@ def _instead(buckets: Sequence[float], present: Sequence[float]) -> str:
 
 
 def _links(answer: RehearsalAnswer, at: AtRanks) -> Iterator[_Otherwise | LeftOut]:
-    if answer.sharing.work > 0:
+    if at.predicted.sharing.work > 0:
         yield LeftOut("faster link", "the ranks' own cores carry the messages here, and they would carry them there")
         return
     tape = at.rehearsal.typical
@@ -223,8 +223,9 @@ def _run(
     one: _Otherwise, answer: RehearsalAnswer, at: AtRanks, memory: MemoryLine | None, capacity_bytes: float | None
 ) -> PredictedChange:
     gain = _gain(one, answer, at)
-    spread = answer.spread if one.link is answer.link else replace(answer.spread, link=one.link.spread)
-    there = predict(replace(at.rehearsal, tapes=(one.after,)), one.link, answer.sharing, spread).step
+    known = at.predicted
+    spread = known.spread if one.link is answer.link else replace(known.spread, link=one.link.spread)
+    there = predict(replace(at.rehearsal, tapes=(one.after,)), one.link, known.sharing, spread).step
     # Corrected by the ratio of the median step to the typical one, as the prediction itself is.
     right = at.predicted.step.value * one.more_samples / gain.value / there.value if there.value else 1.0
     peak = memory.bytes_with(samples_of(at.rehearsal.typical) * one.batch) if memory and one.batch != 1 else None
@@ -238,7 +239,7 @@ def _run(
 
 def _gain(one: _Otherwise, answer: RehearsalAnswer, at: AtRanks) -> Estimate:
     """The ratio of throughputs; its interval combines how far each part's own spread, or the errors seen, moves it."""
-    spread, sharing, ranks = answer.spread, answer.sharing, at.ranks
+    spread, sharing, ranks = at.predicted.spread, at.predicted.sharing, at.ranks
     compute, wires, other = (max(part, spread.model) for part in (spread.compute, spread.link, one.link.spread))
 
     def ratio(slower: float = 0.0, before: float = 0.0, after: float = 0.0) -> float:

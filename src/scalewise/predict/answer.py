@@ -90,7 +90,7 @@ class RehearsalAnswer:
     args: tuple[str, ...]
     device: str
     link: Link
-    sharing: Sharing = APART
+    sharing: Sharing = APART  # among the most ranks
     spread: Spread = field(default_factory=Spread)  # includes the error of the self-check
     scaling: Scaling = "script"  # as asked for
     at: tuple[AtRanks, ...] = ()  # fewest ranks first

@@ -44,14 +44,21 @@ class Links:
         self, asked: AskedLink, seats: Seating, probe: LinkProbe | None, rehearsals: Mapping[int, RehearsedRank]
     ) -> None:
         self._asked, self._seats, self._probe = asked, seats, probe
-        self.sharing_here = APART
-        if probe is not None and seats.device == "cpu":
-            self.sharing_here = sharing_of(probe.overlaps, seats.cores_per_rank)
-        self.sharing = self.sharing_here
         self._given: Link | None = None
+        self._beside_given = APART
         if asked.link is not None:
             self._given = self._on_cores(asked.link) if seats.device == "cpu" else asked.link
-            self.sharing = self._sharing_beside(self._given, rehearsals)
+            self._beside_given = self._sharing_beside(self._given, rehearsals)
+
+    def sharing_here(self, ranks: int) -> Sharing:
+        """How that many ranks of this machine share cores with their messages."""
+        if self._probe is None or self._seats.device != "cpu":
+            return APART
+        return sharing_of(self._probe.overlaps, self._seats.cores_per_rank, ranks)
+
+    def sharing(self, ranks: int) -> Sharing:
+        """How that many ranks over the link that was asked for share cores with their messages."""
+        return self.sharing_here(ranks) if self._given is None else self._beside_given
 
     def measured(self, ranks: int) -> Link | NoLink:
         """The link of this machine among that many ranks, or the reason why it is not known."""
@@ -104,8 +111,9 @@ class Links:
         ranks, messages = several[0].ranks, several[0].typical.messages
         own = sum(seconds(here, one.kind, one.size_bytes, self._seats.counts[0]) for one in messages)
         over = sum(seconds(link, one.kind, one.size_bytes, one.ranks or ranks, one.nodes) for one in messages)
-        work = self.sharing_here.work * own / over if over else 0.0
-        return replace(self.sharing_here, work=min(1.0, work), spared_seconds=0.0)  # measured of messages here alone
+        here_too = self.sharing_here(self._seats.counts[0])
+        work = here_too.work * own / over if over else 0.0
+        return replace(here_too, work=min(1.0, work), spared_seconds=0.0)  # measured of messages here alone
 
 
 def _placement_guesses(link: Link, ranks: int) -> Iterator[str]:

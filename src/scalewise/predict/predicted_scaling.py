@@ -251,7 +251,7 @@ class ScalingCurve:
         self.numbers = [one.ranks for one in answer.at]
         self.line: WorkLine = work_line([*(one.rehearsal for one in answer.at), *answer.others])
         self._typical = [
-            step_seconds(one.rehearsal.typical, answer.link, one.ranks, answer.sharing) for one in answer.at
+            step_seconds(one.rehearsal.typical, answer.link, one.ranks, one.predicted.sharing) for one in answer.at
         ]
 
     def base(self) -> Base:
@@ -311,7 +311,7 @@ class ScalingCurve:
         tape = among(at.rehearsal.typical, ranks)
         if self._kind == "strong":
             tape = with_batch(tape, at.ranks / ranks, self.line)
-        moved = step_seconds(tape, self._answer.link, ranks, self._answer.sharing)
+        moved = step_seconds(tape, self._answer.link, ranks, at.predicted.sharing)
         return max(moved, 1e-12) * at.predicted.step.value / max(self._typical[index], 1e-12)
 
     def _reach(self, index: int) -> tuple[float, float]:

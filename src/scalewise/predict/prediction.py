@@ -45,6 +45,8 @@ class Predicted:
     bound: Bound
     peak_bytes: int | None
     guesses: tuple[str, ...]
+    sharing: Sharing = APART  # beside its messages
+    spread: Spread = Spread()  # of its parts
 
     @property
     def throughput(self) -> float | None:
@@ -69,6 +71,8 @@ def predict(rehearsal: RehearsedRank, link: Link, sharing: Sharing = APART, spre
         bound=_bound(tape, centre, link, ranks),
         peak_bytes=rehearsal.peak_bytes,
         guesses=(*link.guesses, *_not_measured(link, tape, centre), *rehearsal.left_out),
+        sharing=sharing,
+        spread=spread,
     )
 
 

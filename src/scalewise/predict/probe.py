@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import log
 from pathlib import Path
 from statistics import median
 
@@ -21,6 +22,7 @@ from scalewise.units import NANO
 
 ALL_WORK = Sharing(work=1.0)
 MOST_DISAGREEMENT = 0.2  # of shares of a message's time, as a median
+MOST_WORK = 3.0  # beyond it, something else used the cores
 KINDS = 5  # of steps in `subjects/interference.py`: nothing, computing, an all-reduce, both at once, two all-reduces
 
 
@@ -119,12 +121,16 @@ def overlaps_of(run: Run, sizes: Sequence[int]) -> tuple[Overlap, ...]:
     return tuple(found)
 
 
-def sharing_of(overlaps: Sequence[Overlap], cores_per_rank: int) -> Sharing:
+def sharing_of(overlaps: Sequence[Overlap], cores_per_rank: int, ranks: int = 2) -> Sharing:
     """The sharing of cores during large messages, and the time that small messages save when they overlap.
+
+    Of overlaps among several numbers of ranks those of the nearest count: more ranks also share memory and its caches.
 
     On one core two messages at once are as much work as in sequence: what they seem to save there is the chance that
     both wait for the same time slice of the scheduler.
     """
+    nearest = min((one.ranks for one in overlaps), key=lambda count: abs(log(count / ranks)), default=ranks)
+    overlaps = [one for one in overlaps if one.ranks == nearest]
     sizes = [one.size_bytes for one in overlaps]
     large = [one for one in overlaps if one.size_bytes == max(sizes)]
     small = [one for one in overlaps if one.size_bytes == min(sizes)]
@@ -135,7 +141,7 @@ def sharing_of(overlaps: Sequence[Overlap], cores_per_rank: int) -> Sharing:
 def _beside(overlaps: Sequence[Overlap]) -> Sharing:
     """The sharing computed from how much longer both together take than computing alone, over the message's time.
 
-    If that ratio is surely above 1, computing itself went slower beside the message. If the ratios do not agree with
+    Above 1 it counts as far as it is sure. If the ratios do not agree with
     each other, all of a message's time is taken as work: so it was on idle machines, where copying is all there is.
     """
     ratios = [(one.both_seconds - one.compute_seconds) / one.message_seconds for one in overlaps if one.message_seconds]
@@ -147,8 +153,7 @@ def _beside(overlaps: Sequence[Overlap]) -> Sharing:
         return ALL_WORK
     if beyond <= 1:
         return Sharing(work=max(0.0, beyond))
-    surely = max(1.0, run_median(np.array(ratios)).low)
-    return Sharing(work=1.0, drag=min(1.0, 1 / max(0.5, 2 - surely) - 1))
+    return Sharing(work=min(MOST_WORK, max(1.0, run_median(np.array(ratios)).low)))
 
 
 def _path(place: Place) -> Path:

@@ -19,10 +19,9 @@ MessageSeconds = Callable[[Issue], float]
 class Sharing:
     """The way in which computing and communication share the cores."""
 
-    work: float = (
-        0.0  # share of a message's time that its rank's cores are at work for it; 0: another engine carries it
-    )
-    drag: float = 0.0  # relative increase of computing time while a message is under way (memory, caches)
+    # By how much computing beside a message takes longer, as a share of the message's time alone. 0: another engine
+    # carries it; 1: its rank's cores carry it; above 1: both also get into each other's way (memory, caches, threads).
+    work: float = 0.0
     spared_seconds: float = 0.0  # saved by a message that begins while another is under way: gloo carries two at once
 
 
@@ -111,9 +110,8 @@ class _Lanes:
         A message that keeps the cores busy for a share w of its time, and a thread that computes all of it, share them
         fairly: together they take as long as their work does.
         """
-        work = self._sharing.work
-        message = 1 / (1 + work)
-        return (1 - work * message) / (1 + self._sharing.drag), message
+        rate = 1 / (1 + self._sharing.work)
+        return rate, rate
 
     def _carry(self, passed: float, rate: float) -> None:
         self._now += passed

@@ -1,9 +1,10 @@
 """Times computing and an all-reduce, alone and both at once, and two all-reduces: what they cost each other.
 
-torchrun --nproc-per-node 2 interference.py --sizes 4194304,33554432 --repeats 8
+torchrun --nproc-per-node 2 interference.py --sizes 1048576,4194304,16777216 --repeats 8
 
 Every five steps belong together: nothing at all, computing alone, the all-reduce alone, computing while the all-reduce
-is under way, two all-reduces at once. The time of the empty step is in all the others, too.
+is under way, two all-reduces at once. The time of the empty step is in all the others, too. What is sent has just been
+copied from a buffer elsewhere, as DDP copies gradients into its bucket.
 """
 
 import argparse
@@ -34,9 +35,12 @@ class Parser(argparse.ArgumentParser):
 def arguments() -> argparse.Namespace:
     """The command line, checked against the number of ranks."""
     parser = Parser(description="Computes and all-reduces, alone and at once.")
-    parser.add_argument("--sizes", default="4194304,33554432", help="bytes, with commas between")
+    parser.add_argument("--sizes", default="1048576,4194304,16777216", help="bytes, with commas between")
     parser.add_argument("--repeats", type=int, default=8, help="of each size; the first warms up")
+    parser.add_argument("--seconds", type=float, help="no round begins later")
     args = parser.parse_args()
+    if args.seconds is not None and not args.seconds > 0:
+        parser.error(f"--seconds must be more than 0, not {args.seconds:g}")
     parts = args.sizes.split(",")
     if not all(part.isdecimal() and int(part) >= FLOAT_BYTES for part in parts):
         parser.error(f"--sizes {args.sizes!r} is not a list of bytes")
@@ -83,6 +87,13 @@ def rounds_for(work: Work, message: Tensor) -> int:
     return int(found)
 
 
+def over(end: float, round_: int) -> bool:
+    """Whether rank 0 says that time is over; three rounds are always made, as the first warms up."""
+    told = torch.tensor([float(time.monotonic() > end and round_ > 2)])
+    dist.broadcast(told, 0)
+    return bool(told.item())
+
+
 def train(args: argparse.Namespace) -> None:
     """Goes through all sizes in rounds, so that a drift of the machine affects all of them alike."""
     torch.manual_seed(RANK)
@@ -90,9 +101,15 @@ def train(args: argparse.Namespace) -> None:
     optimizer = torch.optim.SGD([*work.parameters(), *opener.parameters()], lr=1e-9)
     pairs = [torch.ones(2, size // FLOAT_BYTES) for size in args.sizes]
     rounds = [rounds_for(work, pair[0]) for pair in pairs]
-    for _ in range(args.repeats):
+    gradients = torch.ones(max(len(pair[0]) for pair in pairs))
+    end = None if args.seconds is None else time.monotonic() + args.seconds
+    for round_ in range(args.repeats):
+        if end is not None and over(end, round_):
+            break
         for pair, layers in zip(pairs, rounds, strict=True):
             for computes, reduces in KINDS:
+                for message in pair[:reduces]:
+                    message.copy_(gradients[: len(message)])
                 dist.barrier()
                 loss = opener(torch.ones(1, 1)).sum()  # the step begins here
                 handles = [dist.all_reduce(message, async_op=True) for message in pair[:reduces]]
@@ -103,7 +120,6 @@ def train(args: argparse.Namespace) -> None:
                     handle.wait()
                 optimizer.step()
                 optimizer.zero_grad()
-                pair.fill_(1.0)
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ def test_a_link_is_shown_with_its_times_and_its_fit():
     assert "gloo among 2 ranks of 1 core each on box, measured 1970-01-01 00:00 UTC, in 4.5 s" in text
     assert "64.0 MiB 67.4 ms" in text
     assert "fitted: 300 us to start, 1.00 GB/s each way; misses a time by 0 % in the mean" in text
-    assert "cores are at work for 100 % of a message's time" in text
+    assert "2 ranks: a message holds up computing beside it for 100 % of its time" in text
     assert "while another is under way" not in text  # one core carries them in a row
     assert "no time was left" in text
 

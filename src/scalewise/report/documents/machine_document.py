@@ -47,12 +47,12 @@ def _fit(probe: LinkProbe) -> Iterator[str]:
         missed = f"misses a time by {100 * fit.mean_error:.0f} % in the mean"
         yield f"fitted: {start} to start, {rate:.2f} GB/s each way; {missed}"
     if probe.overlaps:
-        sharing = sharing_of(probe.overlaps, probe.place.cores_per_rank)
-        drag = f", and computing takes {100 * sharing.drag:.0f} % longer beside it" if sharing.drag >= 0.005 else ""
-        yield f"cores are at work for {100 * sharing.work:.0f} % of a message's time{drag}"
-        if sharing.spared_seconds:
-            spared = seconds_text(sharing.spared_seconds)
-            yield f"a message that begins while another is under way takes {spared} less"
+        for ranks in sorted({one.ranks for one in probe.overlaps}):
+            sharing = sharing_of(probe.overlaps, probe.place.cores_per_rank, ranks)
+            yield f"{ranks} ranks: a message holds up computing beside it for {100 * sharing.work:.0f} % of its time"
+            if sharing.spared_seconds:
+                spared = seconds_text(sharing.spared_seconds)
+                yield f"{ranks} ranks: a message that begins while another is under way takes {spared} less"
 
 
 def _curve_text(curve: LinkCurve) -> str:
