@@ -51,13 +51,13 @@ class Links:
             self._beside_given = self._sharing_beside(self._given, rehearsals)
 
     def sharing_here(self, ranks: int) -> Sharing:
-        """How that many ranks of this machine share cores with their messages."""
+        """The sharing of cores among that many ranks of this machine and their messages."""
         if self._probe is None or self._seats.device != "cpu":
             return APART
         return sharing_of(self._probe.overlaps, self._seats.cores_per_rank, ranks)
 
     def sharing(self, ranks: int) -> Sharing:
-        """How that many ranks over the link that was asked for share cores with their messages."""
+        """The sharing of cores among that many ranks and their messages over the link that was asked for."""
         return self.sharing_here(ranks) if self._given is None else self._beside_given
 
     def measured(self, ranks: int) -> Link | NoLink:

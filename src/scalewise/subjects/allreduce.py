@@ -87,12 +87,12 @@ def send(kind: str, message: torch.Tensor) -> None:
 
 
 def turns_of(message: torch.Tensor) -> int:
-    """In every so manieth round a message takes part if time is limited."""
+    """The number of rounds of which a message takes part in one, if time is limited."""
     return next((rounds for size, rounds in LARGE if FLOAT_BYTES * len(message) >= size), 1)
 
 
 def over(end: float, round_: int, device: torch.device) -> bool:
-    """Whether rank 0 says that time is over; three rounds are always made, as the first warms up."""
+    """Tells whether rank 0 says that time is over; three rounds are always made, as the first warms up."""
     told = torch.tensor([float(time.monotonic() > end and round_ > 2)], device=device)
     dist.broadcast(told, 0)
     return bool(told.item())

@@ -88,7 +88,7 @@ def rounds_for(work: Work, message: Tensor) -> int:
 
 
 def over(end: float, round_: int) -> bool:
-    """Whether rank 0 says that time is over; three rounds are always made, as the first warms up."""
+    """Tells whether rank 0 says that time is over; three rounds are always made, as the first warms up."""
     told = torch.tensor([float(time.monotonic() > end and round_ > 2)])
     dist.broadcast(told, 0)
     return bool(told.item())
