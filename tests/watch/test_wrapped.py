@@ -113,16 +113,29 @@ def each_kind(runner):
 def listed(kind: str) -> set[tuple[str, str]]:
     """The same by the list, as far as this torch and this machine go."""
     kinds = ("every", kind, *(("examined",) if kind in ("replayed", "compared") else ()))  # they are examined as well
-    concerns = [one for one in WRAPPED if one.runs in kinds and one.name not in _absent()]
+    concerns = [one for one in WRAPPED if one.runs in kinds and one.name not in _absent(kind)]
     hidden = {("crash", "sys.excepthook")} if "examined" in kinds else set()  # beneath the doctor's own
     return {(one.name, name) for one in concerns for name in one.wraps if _exists(name)} - hidden
 
 
-def _absent() -> set[str]:
+def _absent(kind: str) -> set[str]:
+    """The concerns that have nothing to do: without CUDA in torch, without a GPU, or because one is stood in for."""
     no_cuda = torch.version.cuda is None and torch.version.hip is None
-    names = ("examination/device_traffic", "examination/device_work", "hooks/memory")
-    of_cuda = set(names) if no_cuda else set()
-    return of_cuda if torch.cuda.is_available() else {*of_cuda, "rehearsal/streams"}
+    absent = {"examination/device_traffic", "examination/device_work", "hooks/memory"} if no_cuda else set()
+    if kind == "redirected":
+        absent.add("hooks/memory")
+    return absent if torch.cuda.is_available() else {*absent, "rehearsal/streams"}
+
+
+def test_with_cuda_in_torch_more_is_listed_but_not_for_a_gpu_that_is_stood_in_for(monkeypatch) -> None:
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+
+    assert {"hooks/memory", "examination/device_traffic", "examination/device_work"} <= {
+        file for file, _ in listed("examined")
+    }
+    assert "hooks/memory" not in {file for file, _ in listed("redirected")}
+    assert "rehearsal/streams" in {file for file, _ in listed("rehearsed")}
 
 
 def _exists(name: str) -> bool:
