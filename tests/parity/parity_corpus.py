@@ -17,7 +17,7 @@ from pathlib import Path
 from scalewise.agreement.parity_answer import ParityAnswer
 from scalewise.jobs.measure import Here
 from scalewise.jobs.parity import parity_here
-from scalewise.jobs.parity_bench import ParityRequest
+from scalewise.jobs.parity_runs import ParityRequest
 from scalewise.jobs.reporter import SILENT
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts

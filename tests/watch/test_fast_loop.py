@@ -1,7 +1,7 @@
 """A loop so fast that it is watched only now and then: nothing changes for the script, and what is kept is true."""
 
 from scalewise.records.rows import EndRow, StepRow, TroubleRow
-from scalewise.watch.sampling import FIRST_STEPS, REST_STEPS
+from scalewise.watch.look_intervals import FIRST_STEPS, REST_STEPS
 
 
 def test_a_fast_loop_computes_the_same_and_its_watched_steps_are_whole(runner):

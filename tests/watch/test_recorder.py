@@ -13,10 +13,10 @@ from scalewise.records.load import read_rows
 from scalewise.records.pulse import PID, create_pulses, open_pulse, read_pulses
 from scalewise.records.rows import EndRow, StepRow, TroubleRow
 from scalewise.records.spec import Change
-from scalewise.watch import changes, sampling
+from scalewise.watch import changes, look_intervals
 from scalewise.watch.journal import MOST_TROUBLES, Journal
+from scalewise.watch.look_intervals import BRISK_REST_STEPS, FIRST_STEPS, REST_STEPS
 from scalewise.watch.recorder import Recorder
-from scalewise.watch.sampling import BRISK_REST_STEPS, FIRST_STEPS, REST_STEPS
 
 
 @pytest.fixture
@@ -66,8 +66,8 @@ def test_a_fast_loop_is_watched_in_full_at_first_and_then_now_and_then(folder):
 
 
 def test_of_a_brisk_loop_every_eighth_step_is_watched(folder, monkeypatch):
-    monkeypatch.setattr(sampling, "FAST_HOST_NS", 0)
-    monkeypatch.setattr(sampling, "BRISK_HOST_NS", 10**12)
+    monkeypatch.setattr(look_intervals, "FAST_HOST_NS", 0)
+    monkeypatch.setattr(look_intervals, "BRISK_HOST_NS", 10**12)
     recorder = watching(folder)
     for _ in range(FIRST_STEPS + 1 + 2 * (BRISK_REST_STEPS + 1)):
         step(recorder)
@@ -80,8 +80,8 @@ def test_of_a_brisk_loop_every_eighth_step_is_watched(folder, monkeypatch):
 @pytest.mark.parametrize("reason", ["slow steps", "two optimizers", "change", "collectives"])
 def test_every_step_is_watched_where_one_must_not_be_missed(folder, monkeypatch, reason):
     if reason == "slow steps":
-        monkeypatch.setattr(sampling, "FAST_HOST_NS", 0)
-        monkeypatch.setattr(sampling, "BRISK_HOST_NS", 0)
+        monkeypatch.setattr(look_intervals, "FAST_HOST_NS", 0)
+        monkeypatch.setattr(look_intervals, "BRISK_HOST_NS", 0)
     made = [Change("slow_rank", {"seconds": 1e-6, "rank": 0})] if reason == "change" else []
     recorder = watching(folder, *made)
     if reason == "collectives":

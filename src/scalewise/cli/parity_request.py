@@ -7,7 +7,7 @@ from typing import Any
 
 from scalewise.cli.request import examined_on_cpu
 from scalewise.errors import BadRequest
-from scalewise.jobs.parity_bench import MOST_STEPS, ParityRequest
+from scalewise.jobs.parity_runs import MOST_STEPS, ParityRequest
 from scalewise.plan.words import PLAIN, parse_changes
 
 

@@ -367,7 +367,7 @@ def parity(
 ) -> ParityResult:
     """Tells whether several ranks compute what one computes, as `scalewise parity` does."""
     from scalewise.jobs.parity import parity as compared
-    from scalewise.jobs.parity_bench import MOST_STEPS, ParityRequest
+    from scalewise.jobs.parity_runs import MOST_STEPS, ParityRequest
 
     asked = Arguments()
     request = ParityRequest(

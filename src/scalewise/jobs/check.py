@@ -13,8 +13,8 @@ from scalewise.course.tasks.ddp_tasks import CODE_1, RATE, code_of, constants_of
 from scalewise.course.tasks.requirement import Seen, Task, TaskVerdict, judge_task
 from scalewise.doctor.case import case_of
 from scalewise.errors import BadRequest
-from scalewise.jobs.diagnose import made_once
-from scalewise.jobs.failure_messages import needs_gpu, refusal, script_words
+from scalewise.jobs.diagnose import examined_run
+from scalewise.jobs.failure_messages import needs_gpu, script_words
 from scalewise.jobs.measure import Here, Where, planned, suite_folder
 from scalewise.jobs.reporter import Reporter
 from scalewise.launch.forkserver import Servers
@@ -25,8 +25,7 @@ from scalewise.plan.find import course_folder
 from scalewise.plan.python_file import check_is_python, source_text, starts_ranks_itself
 from scalewise.plan.words import ranks_problem
 from scalewise.records.examination import PlaceRow
-from scalewise.records.folder import SuiteFolder
-from scalewise.records.load import Run, load
+from scalewise.records.load import Run
 from scalewise.records.spec import Examined
 from scalewise.units import counted, one_sentence
 
@@ -141,11 +140,11 @@ def _made(request: Request, wanted: _Wanted, here: Here, reporter: Reporter) -> 
     how = f" and {wanted.shown} GPUs" if wanted.shown else ""
     process = "one process" if spec.mode == "python" else f"{spec.ranks} ranks"
     reporter.say(f"running {wanted.script.name} with {process}{how}, for {spec.limit_seconds:g} s at most")
-    outcome = made_once(spec, folder, here, reporter)
-    problem = refusal(outcome, spec)
-    if problem is not None:
-        raise BadRequest(problem.sentence, problem.hint.replace("scalewise doctor", f"scalewise check {request.name}"))
-    return load(SuiteFolder(folder.path).run(spec.name).path).runs[0]
+    try:
+        return examined_run(spec, folder, here, reporter)
+    except BadRequest as problem:
+        hint = problem.hint.replace("scalewise doctor", f"scalewise check {request.name}")
+        raise BadRequest(problem.sentence, hint) from None
 
 
 def _failure(request: Request, run: Run) -> TaskVerdict | None:

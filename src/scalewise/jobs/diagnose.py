@@ -12,7 +12,7 @@ from scalewise.doctor.run_checks import diagnosis_of
 from scalewise.errors import BadRequest
 from scalewise.jobs.failure_messages import needs_gpu, no_steps, refusal, script_words
 from scalewise.jobs.measure import Here, Where, planned, suite_folder
-from scalewise.jobs.reporter import Reporter
+from scalewise.jobs.reporter import Job, Reporter
 from scalewise.launch.campaign import Listener, run_campaign
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
@@ -22,7 +22,6 @@ from scalewise.plan.python_file import check_is_python, starts_ranks_itself
 from scalewise.records.examination import LauncherRow
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.load import Run, load
-from scalewise.records.outcome import Outcome
 from scalewise.records.spec import Change, RunSpec
 
 FOUND = 2  # exit code, also for a script that failed
@@ -122,20 +121,22 @@ def launchers(run: Run) -> list[LauncherRow]:
 def _made(spec: RunSpec, folder: SuiteFolder, here: Here, reporter: Reporter) -> Run:
     ranks = "as one plain process" if spec.mode == "python" else f"with {spec.ranks} ranks"
     reporter.say(f"observing {Path(spec.script).name} {ranks}, for {spec.limit_seconds:g} s at most")
-    outcome = made_once(spec, folder, here, reporter)
+    return examined_run(spec, folder, here, reporter)
+
+
+def examined_run(spec: RunSpec, folder: SuiteFolder, here: Here, reporter: Reporter, job: Job = "diagnose") -> Run:
+    """Makes one run that is looked into, and loads it.
+
+    Raises a BadRequest if nothing can be said of it, and a KeyboardInterrupt if it was interrupted.
+    """
+    with reporter.runs(job) as progress:
+        (outcome,) = run_campaign([spec], folder, here.facts, progress, here.servers)
+    if outcome is None or outcome.kind == "interrupted":
+        raise KeyboardInterrupt
     problem = refusal(outcome, spec)
     if problem is not None:
         raise problem
     return load(folder.run(spec.name).path).runs[0]
-
-
-def made_once(spec: RunSpec, folder: SuiteFolder, here: Here, reporter: Reporter) -> Outcome:
-    """Makes one run that is looked into, and returns how it ended; an interruption goes on upwards."""
-    with reporter.runs("diagnose") as progress:
-        (outcome,) = run_campaign([spec], folder, here.facts, progress, here.servers)
-    if outcome is None or outcome.kind == "interrupted":
-        raise KeyboardInterrupt
-    return outcome
 
 
 def _replayed(case: Case, diagnosis: Diagnosis, folder: SuiteFolder, here: Here, reporter: Reporter) -> Diagnosis:

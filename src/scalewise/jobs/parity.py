@@ -1,4 +1,7 @@
-"""Tells whether several ranks compute what one computes: runs both, measures the rounding, and looks for the cause."""
+"""Tells whether several ranks compute what one computes: runs both, measures the rounding, and looks for the cause.
+
+With another script to compare with, it does the same for two scripts on the same ranks.
+"""
 
 import json
 import time
@@ -12,18 +15,17 @@ from scalewise.agreement.compare_runs import (
     relative_rounding,
     sample_scale,
 )
-from scalewise.agreement.compared_run import ComparedRun, equal_data, same_batch_everywhere
-from scalewise.agreement.parity_answer import ParityAnswer, percent, sentence_of
+from scalewise.agreement.compared_run import ComparedRun, equal_data, renamed, same_batch_everywhere, same_data
+from scalewise.agreement.parity_answer import NamedCause, ParityAnswer, percent, sentence_of
 from scalewise.jobs.measure import Here
-from scalewise.jobs.parity_against import against_answer
-from scalewise.jobs.parity_bench import Bench, ParityRequest, Untold, bench_of
 from scalewise.jobs.parity_causes import proved_cause
 from scalewise.jobs.parity_resume import resume_answer
+from scalewise.jobs.parity_runs import ParityRequest, ParityRuns, Untold, parity_runs
 from scalewise.jobs.reporter import Reporter
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.adhoc import check_script
-from scalewise.plan.parity_runs import compared_spec, given_change, rounding_change, start_change
+from scalewise.plan.parity_specs import compared_spec, given_change, rounding_change, start_change
 from scalewise.plan.python_file import check_is_python
 from scalewise.records.parity import SHAPES_FILE
 from scalewise.records.spec import Change
@@ -46,69 +48,71 @@ def parity(request: ParityRequest, reporter: Reporter) -> ParityAnswer:
 def parity_here(request: ParityRequest, reporter: Reporter, here: Here) -> ParityAnswer:
     """Does the same on a machine whose facts are known already."""
     began = time.monotonic()
-    bench = bench_of(request, reporter, here)
+    runs = parity_runs(request, reporter, here)
     if request.against is not None:
-        answer = against_answer(bench)
+        answer = _against_answer(runs)
     else:
-        answer = resume_answer(bench) if request.resume else _answered(bench)
-    return replace(answer, folder=str(bench.folder.path), seconds=time.monotonic() - began)
+        answer = resume_answer(runs) if request.resume else _answered(runs)
+    return replace(answer, folder=str(runs.folder.path), seconds=time.monotonic() - began)
 
 
-def _answered(bench: Bench) -> ParityAnswer:
+def _answered(runs: ParityRuns) -> ParityAnswer:
     notes: list[str] = []
-    name = bench.request.script.name
-    untold = ParityAnswer(name, bench.request.ranks, "untold", "")
+    name = runs.request.script.name
+    untold = ParityAnswer(name, runs.request.ranks, "untold", "")
     try:
-        return _compared(bench, notes)
+        return _compared(runs, notes)
     except Untold as reason:
-        sentence = f"It cannot be told whether {bench.request.ranks} ranks compute what one computes, because {reason}."
+        sentence = f"It cannot be told whether {runs.request.ranks} ranks compute what one computes, because {reason}."
         return replace(untold, sentence=sentence, notes=tuple(notes))
 
 
-def _compared(bench: Bench, notes: list[str]) -> ParityAnswer:
-    steps, ranks = bench.request.steps, bench.request.ranks
-    alone = bench.compared(compared_spec(bench.alone, "one-rank", steps), "one rank")
-    shapes = bench.folder.path / SHAPES_FILE
+def _compared(runs: ParityRuns, notes: list[str]) -> ParityAnswer:
+    steps, ranks = runs.request.steps, runs.request.ranks
+    alone = runs.make_compared(compared_spec(runs.alone, "one-rank", steps), "one rank")
+    shapes = runs.folder.path / SHAPES_FILE
     shapes.write_text(json.dumps(alone.shapes), encoding="utf-8")
-    spec = compared_spec(bench.together, f"{ranks}-ranks", steps, keeps=True, shapes=shapes.resolve())
-    together = bench.compared(spec, f"{ranks} ranks")
+    spec = compared_spec(runs.together, f"{ranks}-ranks", steps, keeps=True, shapes=shapes.resolve())
+    together = runs.make_compared(spec, f"{ranks} ranks")
     if len(together.ranks) < ranks:
         raise Untold(f"only {counted(len(together.ranks), 'rank')} of {ranks} made a step")
     notes += _about(alone, together)
-    reference, changes = _reference(bench, alone, together, notes)
+    reference, changes = _reference(runs, alone, together, notes)
     if _starts_elsewhere(reference, together):
         changes = (*changes, start_change(together.run.folder, ranks))
-        reference = bench.compared(
-            compared_spec(bench.alone, "one-rank-same-start", steps, changes), "one rank, started as the ranks are,"
+        reference = runs.make_compared(
+            compared_spec(runs.alone, "one-rank-same-start", steps, changes), "one rank, started as the ranks are,"
         )
         if reference.run.applied("start_of_ranks"):
             notes.append(
                 "One rank was started from the ranks' parameters, as the script draws other ones on another number of "
                 "ranks."
             )
-    rounding = _rounding(bench, changes)
+    rounding = _rounding(runs, changes)
     scale = sample_scale(reference, together)
     if scale is not None:
         changes = (*changes, Change("scale_gradients", {"by": scale}))
-        reference = bench.compared(compared_spec(bench.alone, "one-rank-scaled", steps, changes), "one rank, scaled,")
-        rounding = _rounding(bench, changes, "-scaled")
+        reference = runs.make_compared(
+            compared_spec(runs.alone, "one-rank-scaled", steps, changes), "one rank, scaled,"
+        )
+        rounding = _rounding(runs, changes, "-scaled")
         notes.append(
             "The loss is a sum, divided by a number of samples that the script works out from its ranks: with the "
             f"batch of all, one rank's gradients were taken times {scale:.4g}."
         )
     share = relative_rounding(reference, rounding)
-    _check_repeats(bench, reference, share, changes)
+    _check_repeats(runs, reference, share, changes)
     compared = parity_of(reference, together, rounding)
     if not compared.steps or not compared.steps[0].tensors:
         raise Untold("no parameter of one rank is found again on the ranks: they have other names or shapes")
     _check_gradients(reference, compared)
     _check_start(compared)
     kind, sentence = sentence_of(compared, "one rank", f"{ranks} ranks")
-    answer = ParityAnswer(bench.request.script.name, ranks, kind, sentence, compared, relative_rounding=share)
+    answer = ParityAnswer(runs.request.script.name, ranks, kind, sentence, compared, relative_rounding=share)
     if compared.parting is not None and (said := loss_sentence(reference, together, rounding, compared.parting.step)):
         notes.append(said)
-    if kind == "differs" and bench.request.causes:
-        cause, tried = proved_cause(bench, reference, together, rounding, compared)
+    if kind == "differs" and runs.request.causes:
+        cause, tried = proved_cause(runs, reference, together, rounding, compared)
         answer = replace(answer, cause=cause, tried=tried)
     return replace(answer, notes=tuple(notes))
 
@@ -129,19 +133,19 @@ def _about(alone: ComparedRun, together: ComparedRun) -> Iterator[str]:
 
 
 def _reference(
-    bench: Bench, alone: ComparedRun, together: ComparedRun, notes: list[str]
+    runs: ParityRuns, alone: ComparedRun, together: ComparedRun, notes: list[str]
 ) -> tuple[ComparedRun, tuple[Change, ...]]:
     """The run of one rank that was given what the ranks were given together, and how it was made so."""
     if equal_data(alone, together):
         notes.append("One rank takes by itself, step by step, the samples that the ranks take together.")
         return alone, ()
-    folder, steps, ranks = together.run.folder, bench.request.steps, bench.request.ranks
+    folder, steps, ranks = together.run.folder, runs.request.steps, runs.request.ranks
     reasons: list[str] = []
     for layer, order in _ways(alone, together):
         change = given_change(folder, ranks, layer, order)
         name = f"one-rank-given-{layer}{'-in-turn' if order == 'in-turn' else ''}"
         try:
-            run = bench.compared(compared_spec(bench.alone, name, steps, (change,)), "one rank with the data of all")
+            run = runs.make_compared(compared_spec(runs.alone, name, steps, (change,)), "one rank with the data of all")
         except Untold as reason:
             reasons.append(str(reason))
             continue
@@ -182,16 +186,16 @@ def _samples(run: ComparedRun) -> int:
     return sum(row.rows for row in run.given.get(0, {}).values())
 
 
-def _rounding(bench: Bench, changes: Sequence[Change], which: str = "") -> ComparedRun:
+def _rounding(runs: ParityRuns, changes: Sequence[Change], which: str = "") -> ComparedRun:
     """The reference with other rounding; some scripts notice that products are split, and are run without that."""
-    steps, ranks = bench.request.steps, bench.request.ranks
+    steps, ranks = runs.request.steps, runs.request.ranks
     turned = tuple(_backward(one) for one in changes)
     try:
-        split = compared_spec(bench.alone, f"one-rank-rounding{which}", steps, (*turned, rounding_change(ranks)))
-        return bench.compared(split, "one rank, rounded otherwise,")
+        split = compared_spec(runs.alone, f"one-rank-rounding{which}", steps, (*turned, rounding_change(ranks)))
+        return runs.make_compared(split, "one rank, rounded otherwise,")
     except Untold:
-        whole = compared_spec(bench.alone, f"one-rank-rounding{which}-unsplit", steps, (*turned, rounding_change(1)))
-        return bench.compared(whole, "one rank, rounded otherwise,")
+        whole = compared_spec(runs.alone, f"one-rank-rounding{which}-unsplit", steps, (*turned, rounding_change(1)))
+        return runs.make_compared(whole, "one rank, rounded otherwise,")
 
 
 def _backward(change: Change) -> Change:
@@ -202,12 +206,12 @@ def _backward(change: Change) -> Change:
     return Change(change.name, {**change.settings, "order": "in-turn-backward" if order == "in-turn" else "backward"})
 
 
-def _check_repeats(bench: Bench, reference: ComparedRun, share: float, changes: Sequence[Change]) -> None:
+def _check_repeats(runs: ParityRuns, reference: ComparedRun, share: float, changes: Sequence[Change]) -> None:
     """Raises Untold if the script does not repeat itself, and says by how much."""
     if share <= NOT_REPEATED:
         return
-    spec = compared_spec(bench.alone, "one-rank-again", bench.request.steps, tuple(changes))
-    again = bench.compared(spec, "one rank once more")
+    spec = compared_spec(runs.alone, "one-rank-again", runs.request.steps, tuple(changes))
+    again = runs.make_compared(spec, "one rank once more")
     by_chance = relative_rounding(reference, again)
     if by_chance > NOT_REPEATED:
         raise Untold(
@@ -238,3 +242,62 @@ def _check_start(compared: RunsCompared) -> None:
             f"the ranks start from other parameters than one rank: {first.name} is apart by {percent(first.relative)} "
             "before the first step, as the script draws or shapes it by rank"
         )
+
+
+# ---- two scripts that should compute the same
+
+
+def _against_answer(runs: ParityRuns) -> ParityAnswer:
+    """Compares the script with another; both are given the same arguments, seeds and ranks."""
+    request = runs.request
+    assert request.against is not None
+    name, other = request.script.name, request.against.name
+    if name == other:
+        name, other = str(request.script), str(request.against)
+    notes: list[str] = []
+    answer = ParityAnswer(name, request.ranks, "untold", "", reference=other, other=name)
+    try:
+        return _compared_with_other(runs, answer, notes)
+    except Untold as reason:
+        sentence = f"It cannot be told whether {name} computes what {other} computes, because {reason}."
+        return replace(answer, sentence=sentence, notes=tuple(notes))
+
+
+def _compared_with_other(runs: ParityRuns, answer: ParityAnswer, notes: list[str]) -> ParityAnswer:
+    steps, ranks, other = runs.request.steps, runs.request.ranks, answer.reference
+    spec = replace(runs.together, script=str((runs.request.against or runs.request.script).resolve()))
+    own = runs.make_compared(compared_spec(runs.together, "script", steps), answer.script)
+    reference = runs.make_compared(compared_spec(spec, "other", steps), other)
+    if not own.told("seeded") or not reference.told("seeded"):
+        notes.append("Generators that a script does not seed were seeded from outside, alike for both.")
+    if own.run.applied("no_dropout") or reference.run.applied("no_dropout"):
+        notes.append("Dropout was switched off in both.")
+    if not same_data(reference, own):
+        raise Untold("they take other samples from their data, although both have the same seeds and arguments")
+    rounding = runs.make_compared(compared_spec(spec, "other-rounding", steps, (rounding_change(ranks),)), other)
+    reference, rounding = (renamed(one, own) for one in (reference, rounding))
+    compared = parity_of(reference, own, rounding)
+    if not compared.steps or not compared.steps[0].tensors:
+        raise Untold("no parameter of one is found again in the other: neither names nor shapes agree")
+    if compared.start:
+        first = compared.start[0]
+        raise Untold(f"they start from other parameters: {first.name} differs before the first step")
+    kind, sentence = sentence_of(compared, other, answer.script)
+    if compared.missing:
+        notes.append(f"With a gradient in one of them alone: {', '.join(compared.missing[:5])}.")
+    cause: NamedCause | None = None
+    tried: tuple[str, ...] = ()
+    if kind == "differs" and runs.request.causes:
+        shapes = runs.folder.path / SHAPES_FILE
+        shapes.write_text(json.dumps(own.shapes), encoding="utf-8")
+        cause, tried = proved_cause(runs, reference, own, rounding, compared)
+    return replace(
+        answer,
+        cause=cause,
+        tried=tried,
+        kind=kind,
+        sentence=sentence,
+        compared=compared,
+        notes=tuple(notes),
+        relative_rounding=relative_rounding(reference, rounding),
+    )

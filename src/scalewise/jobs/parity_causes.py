@@ -10,8 +10,8 @@ from scalewise.agreement.parity_answer import NamedCause
 from scalewise.doctor.case import case_of
 from scalewise.doctor.finding import Diagnosis
 from scalewise.doctor.run_checks import diagnosis_of
-from scalewise.jobs.parity_bench import Bench, Untold
-from scalewise.plan.parity_runs import compared_spec
+from scalewise.jobs.parity_runs import ParityRuns, Untold
+from scalewise.plan.parity_specs import compared_spec
 from scalewise.records.load import Run
 from scalewise.records.parity import SHAPES_FILE
 
@@ -22,7 +22,7 @@ MOST_SHARE = 10.0  # a tensor that is near zero in the reference does not outwei
 
 
 def proved_cause(
-    bench: Bench, reference: ComparedRun, together: ComparedRun, rounding: ComparedRun, compared: RunsCompared
+    runs: ParityRuns, reference: ComparedRun, together: ComparedRun, rounding: ComparedRun, compared: RunsCompared
 ) -> tuple[NamedCause | None, tuple[str, ...]]:
     """The suspicion whose change makes the ranks compute what one computes, or two of them, and what else was tried.
 
@@ -38,7 +38,7 @@ def proved_cause(
         if len(tried) >= MOST_TRIED or time.monotonic() - began > MOST_SECONDS:
             tried.append(f"not tried for want of time: {one.change.label()}")
             break
-        ended, now = _tried(bench, (*kept, one), len(tried), reference, rounding)
+        ended, now = _tried(runs, (*kept, one), len(tried), reference, rounding)
         if not ended:
             return _together((*kept, one)), tuple(tried)
         if now is not None and _nearer(now, before):
@@ -58,14 +58,14 @@ def _together(causes: Sequence[Suspicion]) -> NamedCause:
 
 
 def _tried(
-    bench: Bench, wanted: Sequence[Suspicion], number: int, reference: ComparedRun, rounding: ComparedRun
+    runs: ParityRuns, wanted: Sequence[Suspicion], number: int, reference: ComparedRun, rounding: ComparedRun
 ) -> tuple[str, RunsCompared | None]:
     """Tells in words how a run with the changes ended, empty if it computes the same; and how it compares now."""
     changes = tuple(one.change for one in wanted if one.change is not None)
-    shapes = bench.folder.path / SHAPES_FILE
-    spec = compared_spec(bench.together, f"mended-{number + 1}", bench.request.steps, changes, shapes=shapes.resolve())
+    shapes = runs.folder.path / SHAPES_FILE
+    spec = compared_spec(runs.together, f"mended-{number + 1}", runs.request.steps, changes, shapes=shapes.resolve())
     try:
-        run = bench.compared(spec, "the ranks with the change")
+        run = runs.make_compared(spec, "the ranks with the change")
     except Untold as reason:
         return str(reason), None
     if not run.run.applied(changes[-1].name):

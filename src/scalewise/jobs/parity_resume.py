@@ -9,8 +9,8 @@ from scalewise.agreement.compare_runs import parity_of
 from scalewise.agreement.parity_answer import ParityAnswer
 from scalewise.agreement.resumed import resumed_at, resumed_verdict, shifted
 from scalewise.doctor.case import case_of
-from scalewise.jobs.parity_bench import Bench, Untold
-from scalewise.plan.parity_runs import SEEDED, compared_spec, stop_change
+from scalewise.jobs.parity_runs import ParityRuns, Untold
+from scalewise.plan.parity_specs import SEEDED, compared_spec, stop_change
 from scalewise.records.load import Run
 from scalewise.records.notes import SaveNote
 from scalewise.units import counted
@@ -18,23 +18,25 @@ from scalewise.units import counted
 MOST_FILES = 20_000  # of the working folder, which is laid out once more for the run that goes on
 
 
-def resume_answer(bench: Bench) -> ParityAnswer:
+def resume_answer(runs: ParityRuns) -> ParityAnswer:
     """Runs the script through, then to its first checkpoint, then on from there, and compares step by step."""
-    name = bench.request.script.name
+    name = runs.request.script.name
     notes: list[str] = []
     answer = ParityAnswer(
-        name, bench.request.ranks, "untold", "", reference="the run without a stop", other="the resumed run"
+        name, runs.request.ranks, "untold", "", reference="the run without a stop", other="the resumed run"
     )
     try:
-        return _compared(bench, answer, notes)
+        return _compared(runs, answer, notes)
     except Untold as reason:
         sentence = f"It cannot be told whether {name} goes on as if it had not been stopped, because {reason}."
         return replace(answer, sentence=sentence, notes=tuple(notes))
 
 
-def _compared(bench: Bench, answer: ParityAnswer, notes: list[str]) -> ParityAnswer:
-    steps = 2 * bench.request.steps
-    through = bench.compared(compared_spec(bench.together, "through", steps, always=SEEDED), "the run without a stop")
+def _compared(runs: ParityRuns, answer: ParityAnswer, notes: list[str]) -> ParityAnswer:
+    steps = 2 * runs.request.steps
+    through = runs.make_compared(
+        compared_spec(runs.together, "through", steps, always=SEEDED), "the run without a stop"
+    )
     saved = _saved_after(through.run)
     if saved is None:
         raise Untold(
@@ -43,12 +45,12 @@ def _compared(bench: Bench, answer: ParityAnswer, notes: list[str]) -> ParityAns
         )
     if saved >= through.steps:
         raise Untold(f"its first checkpoint comes after step {saved}, and nothing follows it (--steps N compares 2 N)")
-    stopped = bench.made(compared_spec(bench.together, "stopped", steps, (stop_change(saved),), always=SEEDED))
-    cwd = _folder_of_second_run(bench, stopped)
-    spec = replace(bench.together, cwd=str(cwd), folder_use="in_place")
-    if bench.request.resume_args:
-        spec = replace(spec, args=bench.request.resume_args)
-    resumed = bench.compared(
+    stopped = runs.make(compared_spec(runs.together, "stopped", steps, (stop_change(saved),), always=SEEDED))
+    cwd = _folder_of_second_run(runs, stopped)
+    spec = replace(runs.together, cwd=str(cwd), folder_use="in_place")
+    if runs.request.resume_args:
+        spec = replace(spec, args=runs.request.resume_args)
+    resumed = runs.make_compared(
         compared_spec(spec, "resumed", through.steps - saved, always=SEEDED), "the run that goes on"
     )
     at = resumed_at(through, resumed)
@@ -82,9 +84,9 @@ def _saved_after(run: Run) -> int | None:
     return min((one.number for one in windows if one.number and one.all(SaveNote)), default=None)
 
 
-def _folder_of_second_run(bench: Bench, stopped: Run) -> Path:
+def _folder_of_second_run(runs: ParityRuns, stopped: Run) -> Path:
     """The working folder as the stopped run left it: links to its files, and copies of what the run wrote."""
-    here, there = Path(bench.together.cwd).resolve(), bench.folder.path.resolve() / "resumed-folder"
+    here, there = Path(runs.together.cwd).resolve(), runs.folder.path.resolve() / "resumed-folder"
     count = 0
     for place, names, files in os.walk(here):
         folder = Path(place)
@@ -96,7 +98,7 @@ def _folder_of_second_run(bench: Bench, stopped: Run) -> Path:
             raise Untold(f"the working folder holds more than {MOST_FILES:,} files: start it from one that holds less")
         for file in files:
             (target / file).symlink_to((folder / file).resolve())
-    written = bench.folder.run(stopped.spec.name).files
+    written = runs.folder.run(stopped.spec.name).files
     if written.is_dir():
         for source in written.rglob("*"):
             target = there / source.relative_to(written)

@@ -6,7 +6,9 @@ is one `CollectiveFunction`, and one that does something new is one more `Collec
 
 Two sizes are kept of a call. Rows and notes have that of the first tensor among its arguments, as reading it costs next
 to nothing. A link carries the whole message: what ranks hold in the end for a gather, what there was in the beginning
-for a scatter, what this rank sends for an all-to-all.
+for a scatter, what this rank sends for an all-to-all. An emulated link takes it from the argument that is named here. A
+rehearsal stands below these functions, where torch hands over tensors alone, and counts those
+(`watch/rehearsal/fake_group.py`); `tests/watch/emulation/test_emulated_sizes.py` holds both equal for each function.
 """
 
 from collections.abc import Iterator

@@ -16,9 +16,9 @@ from torch import nn
 
 from scalewise.records.rows import BY_REDUCER_TIMER, ExposedRow, LevelRow, MemoryRow, ModelRow, ParametersRow, StartRow
 from scalewise.watch.layout import layout_of
+from scalewise.watch.look_intervals import LEVEL_NS
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.reducer import Reducer
-from scalewise.watch.sampling import LEVEL_NS
 from scalewise.watch.step_clocks import EventClock, SynchronisedClock
 from scalewise.watch.wrappers import kind_of
 

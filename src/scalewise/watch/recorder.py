@@ -29,7 +29,7 @@ from scalewise.records.pulse import PID, STAMP, STEPS, SYNCS
 from scalewise.records.rows import EndRow, StartRow
 from scalewise.records.spec import Change, RunSpec
 from scalewise.watch.journal import MOST_TROUBLES, Journal
-from scalewise.watch.sampling import (
+from scalewise.watch.look_intervals import (
     FIRST_STEPS,
     MARK_EVERY,
     REST_STEPS,

@@ -7,7 +7,7 @@ from textwrap import dedent
 from scalewise.analysis.estimate import Estimate, RunMedian, estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import RunFigures
-from scalewise.course.handin_parts import lines_listing
+from scalewise.course.code_listings import lines_listing
 from scalewise.course.homework import Question
 from scalewise.course.homework1.comparable_rows import (
     Again,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import TOLERATED_ROUNDINGS, LossCurve, loss_curve, tolerance_of
-from scalewise.course.handin_parts import stretch_listings
+from scalewise.course.code_listings import stretch_listings
 from scalewise.course.homework import Question, Told
 from scalewise.course.measured_arms import Point, figures_of, hole, point, usable
 from scalewise.course.page_pieces import distance_series, level_series, loss_figure, setting

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from scalewise.analysis.evidence import Evidence
-from scalewise.course.handin_parts import function_listing
+from scalewise.course.code_listings import function_listing
 from scalewise.course.homework import Question
 from scalewise.course.homework3.layer_placement import (
     DEPTHS,

@@ -2,7 +2,7 @@
 
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspected_run import contiguous, placement_rule
-from scalewise.course.handin_parts import function_listing
+from scalewise.course.code_listings import function_listing
 from scalewise.course.homework import Question
 from scalewise.course.homework3.layer_placement import ALL, DEVICES, Placed, layers_cells, placed_along
 from scalewise.course.page_pieces import setting

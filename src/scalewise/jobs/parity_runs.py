@@ -5,15 +5,14 @@ from pathlib import Path
 
 from scalewise.agreement.compared_run import ComparedRun, compared_run
 from scalewise.errors import BadRequest
-from scalewise.jobs.failure_messages import refusal
+from scalewise.jobs.diagnose import examined_run
 from scalewise.jobs.measure import Here, Where, planned, suite_folder
 from scalewise.jobs.reporter import Reporter
-from scalewise.launch.campaign import run_campaign
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.experiment import DeviceChoice, Examination
 from scalewise.records.examination import LauncherRow
 from scalewise.records.folder import RunFolder, SuiteFolder
-from scalewise.records.load import Run, load
+from scalewise.records.load import Run
 from scalewise.records.spec import Change, RunSpec
 from scalewise.units import counted, without_stop
 
@@ -48,8 +47,8 @@ class Untold(Exception):
 
 
 @dataclass(frozen=True)
-class Bench:
-    """The place where the runs of one comparison are made, and what they have in common."""
+class ParityRuns:
+    """Makes the runs of one comparison in a folder of their own; those of one rank and of several are planned."""
 
     request: ParityRequest
     reporter: Reporter
@@ -58,17 +57,10 @@ class Bench:
     alone: RunSpec
     together: RunSpec
 
-    def made(self, spec: RunSpec) -> Run:
+    def make(self, spec: RunSpec) -> Run:
         """Makes one run and reads it."""
         self.reporter.say(f"running {spec.name}, {counted(spec.ranks, 'rank')}, {spec.enough_steps - 1} steps")
-        with self.reporter.runs("compare") as progress:
-            (outcome,) = run_campaign([spec], self.folder, self.here.facts, progress, self.here.servers)
-        if outcome is None or outcome.kind == "interrupted":
-            raise KeyboardInterrupt
-        problem = refusal(outcome, spec)
-        if problem is not None:
-            raise problem
-        run = load(self.folder.run(spec.name).path).runs[0]
+        run = examined_run(spec, self.folder, self.here, self.reporter, "compare")
         if any(isinstance(row, LauncherRow) for rank in run.ranks for row in rank.examination):
             raise BadRequest(
                 f"{self.request.script.name} starts its ranks itself: it cannot be run on another number of ranks.",
@@ -76,9 +68,9 @@ class Bench:
             )
         return run
 
-    def compared(self, spec: RunSpec, what: str) -> ComparedRun:
+    def make_compared(self, spec: RunSpec, what: str) -> ComparedRun:
         """Makes one run whose rows are needed; Untold if it has none."""
-        run = compared_run(self.made(spec))
+        run = compared_run(self.make(spec))
         if run.steps:
             return run
         outcome = run.run.outcome
@@ -88,7 +80,7 @@ class Bench:
         raise Untold(f"{what} did not get through the first steps: {without_stop(ended)}")
 
 
-def bench_of(request: ParityRequest, reporter: Reporter, here: Here) -> Bench:
+def parity_runs(request: ParityRequest, reporter: Reporter, here: Here) -> ParityRuns:
     """Plans the runs of one rank and of several, in a folder of their own."""
     suite = script_suite(
         request.script,
@@ -111,7 +103,7 @@ def bench_of(request: ParityRequest, reporter: Reporter, here: Here) -> Bench:
     alone, together = (replace(found[ranks], threads_per_rank=threads) for ranks in (1, request.ranks))
     if request.on_cpu:
         alone = replace(alone, devices=request.ranks)  # some scripts refuse to work with fewer GPUs than they want
-    return Bench(request, reporter, here, folder, alone, together)
+    return ParityRuns(request, reporter, here, folder, alone, together)
 
 
 def _last_words(run: Run) -> str:
