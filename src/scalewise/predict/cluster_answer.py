@@ -117,7 +117,7 @@ def _model(
     one = Placement((1,))
     base = float(np.mean(alone)) if alone else fit.predict(model, batch, [one])[0].step.value
     anchor = found[0].anchor
-    same = [row.step_seconds for row in rows if row.local_batch == batch and row.placement.gpus == anchor.gpus]
+    same = [row.step_seconds for row in rows if row.local_batch == batch and row.placement.as_large_as(anchor)]
     told = []
     before: Placement | None = None
     for predicted in found:

@@ -31,7 +31,7 @@ from scalewise.predict.cluster_law import (
     shape_of,
 )
 from scalewise.predict.cluster_table import MeasuredPlacement
-from scalewise.predict.placement import Placement
+from scalewise.predict.placement import Placement, even_placement
 from scalewise.predict.prediction import LEVEL, QUANTILE
 
 FOLDS = 4  # groups of placements that are held back in turn
@@ -304,9 +304,7 @@ def _anchor(law: Law) -> Placement:
     shape = law.measured.shape
     order = np.lexsort((shape.nodes, shape.gpus))
     largest = int(order[-1])
-    nodes, gpus = int(shape.nodes[largest]), int(shape.gpus[largest])
-    each, over = divmod(gpus, nodes)
-    return Placement((each,) * (nodes - over) + (each + 1,) * over)
+    return even_placement(int(shape.nodes[largest]), int(shape.gpus[largest]))
 
 
 def _around(value: float, reach: float) -> Estimate:

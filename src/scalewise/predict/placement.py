@@ -30,6 +30,10 @@ class Placement:
         """The GPUs of the node that has the most."""
         return max(self.per_node)
 
+    def as_large_as(self, other: "Placement") -> bool:
+        """Whether both have as many GPUs on as many nodes, spread evenly or not."""
+        return (self.gpus, self.nodes) == (other.gpus, other.nodes)
+
     @property
     def text(self) -> str:
         """The placement for people: `4 nodes x 8`, `1 GPU`, or `nodes of 1+1+2+4`."""
