@@ -1,8 +1,8 @@
 """What is told beside the predictions of a cluster."""
 
 import pytest
-from made_clusters import MadeCluster, made_rows
 
+from made_clusters import MadeCluster, made_rows
 from scalewise.predict.cluster_answer import Asked, answer_of
 
 
