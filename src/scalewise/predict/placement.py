@@ -31,7 +31,7 @@ class Placement:
         return max(self.per_node)
 
     def as_large_as(self, other: "Placement") -> bool:
-        """Whether both have as many GPUs on as many nodes, spread evenly or not."""
+        """Returns whether both have as many GPUs on as many nodes, spread evenly or not."""
         return (self.gpus, self.nodes) == (other.gpus, other.nodes)
 
     @property
