@@ -88,20 +88,20 @@ def _compared(runs: ParityRuns, notes: list[str]) -> ParityAnswer:
                 "One rank was started from the ranks' parameters, as the script draws other ones on another number of "
                 "ranks."
             )
-    rounding = _rounding(runs, changes)
+    rounding = rounding_of(runs, changes)
     scale = sample_scale(reference, together)
     if scale is not None:
         changes = (*changes, Change("scale_gradients", {"by": scale}))
         reference = runs.make_compared(
             compared_spec(runs.alone, "one-rank-scaled", steps, changes), "one rank, scaled,"
         )
-        rounding = _rounding(runs, changes, "-scaled")
+        rounding = rounding_of(runs, changes, "-scaled")
         notes.append(
             "The loss is a sum, divided by a number of samples that the script works out from its ranks: with the "
             f"batch of all, one rank's gradients were taken times {scale:.4g}."
         )
     share = relative_rounding(reference, rounding)
-    _check_repeats(runs, reference, share, changes)
+    check_repeats(runs, reference, share, changes)
     compared = parity_of(reference, together, rounding)
     if not compared.steps or not compared.steps[0].tensors:
         raise Untold("no parameter of one rank is found again on the ranks: they have other names or shapes")
@@ -186,7 +186,7 @@ def _samples(run: ComparedRun) -> int:
     return sum(row.rows for row in run.given.get(0, {}).values())
 
 
-def _rounding(runs: ParityRuns, changes: Sequence[Change], which: str = "") -> ComparedRun:
+def rounding_of(runs: ParityRuns, changes: Sequence[Change], which: str = "") -> ComparedRun:
     """The reference with other rounding; some scripts notice that products are split, and are run without that."""
     steps, ranks = runs.request.steps, runs.request.ranks
     turned = tuple(_backward(one) for one in changes)
@@ -206,7 +206,7 @@ def _backward(change: Change) -> Change:
     return Change(change.name, {**change.settings, "order": "in-turn-backward" if order == "in-turn" else "backward"})
 
 
-def _check_repeats(runs: ParityRuns, reference: ComparedRun, share: float, changes: Sequence[Change]) -> None:
+def check_repeats(runs: ParityRuns, reference: ComparedRun, share: float, changes: Sequence[Change]) -> None:
     """Raises Untold if the script does not repeat itself, and says by how much."""
     if share <= NOT_REPEATED:
         return

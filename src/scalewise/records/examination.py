@@ -127,6 +127,14 @@ class AppliedRow:
 
 
 @dataclass(frozen=True)
+class AbstainedRow:
+    """A change that cannot be made to this script, and why; the rank has ended itself."""
+
+    change: str
+    reason: str  # worded as the end of a sentence that begins with "because"
+
+
+@dataclass(frozen=True)
 class LauncherRow:
     """A start of processes by torch.multiprocessing (mp.spawn), as in a script that needs no torchrun."""
 
@@ -258,6 +266,7 @@ ExaminationRow = (
     | FailureRow
     | StagesRow
     | AppliedRow
+    | AbstainedRow
     | LauncherRow
     | PartRow
     | LoadingRow
@@ -281,6 +290,7 @@ EXAMINATION_KINDS = {
     "stages": StagesRow,
     "remedy": AppliedRow,  # as older versions wrote it
     "applied": AppliedRow,
+    "abstained": AbstainedRow,
     "launcher": LauncherRow,
     "part": PartRow,
     "loading": LoadingRow,

@@ -1,6 +1,7 @@
 """Seeds all generators when a rank starts, each rank otherwise: a script that seeds nothing repeats itself.
 
-What the script seeds itself, it seeds later, and as it wants.
+What the script seeds itself, it seeds later, and as it wants. Ranks that a strategy makes of a script for one device
+are seeded alike, as all of them draw the batches of that one device.
 """
 
 import random
@@ -10,7 +11,7 @@ from typing import Any
 
 import torch
 
-from scalewise.records.changes import AxisValue, Declared
+from scalewise.records.changes import AxisValue, Declared, declared
 from scalewise.watch.imports import after_import
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.seams import seam
@@ -22,7 +23,8 @@ _APART = 1000  # between the seeds of two ranks
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Seeds Python's, numpy's and torch's generators, and numpy's new ones that are made without a seed."""
-    seed = int(settings["seed"]) + _APART * recorder.rank
+    alike = any(declared(one.name).strategies for one in recorder.changes)
+    seed = int(settings["seed"]) + (0 if alike else _APART * recorder.rank)
 
     def seed_numpy() -> None:
         numpy: Any = sys.modules["numpy"]

@@ -1,0 +1,136 @@
+"""Makes the document of a comparison of strategies: which is best, one row for each, and what each needs."""
+
+from collections.abc import Iterator, Sequence
+
+from scalewise.agreement.strategy_table import StrategiesAnswer, StrategyRow
+from scalewise.report.cells import empty_cell, estimate_cell, number_cell, text_cell
+from scalewise.report.document import Block, Cell, Column, Document, Facts, Paragraph, Section, Table, Tone
+from scalewise.units import counted
+
+_WORDS = {"same": "same", "differs": "differs", "untold": "untold"}
+_SMALLEST_PART = 0.005  # of the peak: what is less has no column
+
+
+def strategies_document(answer: StrategiesAnswer) -> Document:
+    """Returns the whole answer."""
+    sections = [Section("verdict", "", tuple(_verdict(answer))), Section("table", "", (_table(answer),))]
+    memory = _memory(answer.rows)
+    if memory is not None:
+        sections.append(Section("memory", "Memory of the rank that holds most", (memory,)))
+    for name, title, blocks in (
+        ("parity", "What is not the same as on one rank", _parity(answer.rows)),
+        ("missing", "Without numbers", _missing(answer.rows)),
+        ("how", "How it was measured", _how(answer)),
+    ):
+        found = tuple(blocks)
+        if found:
+            sections.append(Section(name, title, found))
+    subtitle = tuple(filter(None, (" ".join(answer.args), f"{counted(answer.ranks, 'rank')}, {answer.device}")))
+    return Document("strategies", answer.script, subtitle, tuple(sections), "scalewise strategies", numbered=False)
+
+
+def _verdict(answer: StrategiesAnswer) -> Iterator[Block]:
+    found = any(row.change and row.kind == "measured" for row in answer.rows)
+    for number, sentence in enumerate(answer.sentences):
+        tone: Tone = "good" if found and not number else "plain"
+        yield Paragraph(sentence, tone=tone)
+
+
+def _table(answer: StrategiesAnswer) -> Table:
+    measured = [row for row in answer.rows if row.kind == "measured"]
+    piped = any(row.bubble is not None for row in measured)
+    columns = [
+        Column("strategy", numeric=False),
+        Column("step", "ms"),
+        Column("throughput", "samples/s", short="samples/s", within="none"),
+        Column("speedup", within="none"),
+        Column("memory", "MiB"),
+        Column("handed over", "MiB", short="MiB sent", extra=2),
+        Column("exposed communication", "ms", short="comm.", within="none", extra=1),
+        *([Column("bubble", "%", extra=3)] if piped else []),
+        Column("parity", numeric=False),
+    ]
+    rows = tuple(tuple(_cells(row, piped)) for row in answer.rows if row.kind == "measured")
+    notes = (
+        f"All rows have the batch that one rank has. Step: median of {counted(answer.repeats, 'run')} of at most "
+        f"{answer.steps} steps, with its 95 % interval. Memory: tensors at the peak of an inspected step, of the rank "
+        "that holds most. Handed over: bytes of a step that rank 0 gives to collectives.",
+        *(f"Communication by: {text}." for text in _methods(measured)),
+    )
+    return Table("strategies", "Each strategy", tuple(columns), rows, notes)
+
+
+def _methods(rows: Sequence[StrategyRow]) -> list[str]:
+    by: dict[str, list[str]] = {}
+    for row in rows:
+        if row.exposed is not None:
+            by.setdefault(row.exposed_method, []).append(row.name)
+    return [f"{method} ({', '.join(names)})" for method, names in by.items()]
+
+
+def _cells(row: StrategyRow, piped: bool) -> Iterator[Cell]:
+    yield text_cell(row.name)
+    yield estimate_cell(row.step, 1e3)
+    yield estimate_cell(row.samples_per_second)
+    yield estimate_cell(row.speedup) if row.change else text_cell("base")
+    yield number_cell(row.peak_bytes, 2.0**-20)
+    yield number_cell(row.handed_over_bytes, 2.0**-20)
+    yield estimate_cell(row.exposed, 1e3)
+    if piped:
+        yield number_cell(row.bubble, 100.0)
+    yield _parity_cell(row)
+
+
+def _parity_cell(row: StrategyRow) -> Cell:
+    if not row.change:
+        return text_cell("base")
+    if row.parity is None:
+        return empty_cell("not compared")
+    at = f" from step {row.parity.step}" if row.parity.step is not None else ""
+    return text_cell(f"{_WORDS[row.parity.kind]}{at}", note=row.parity.sentence)
+
+
+def _memory(rows: Sequence[StrategyRow]) -> Table | None:
+    known = [row for row in rows if row.memory]
+    if not known:
+        return None
+    parts = [
+        name
+        for name in (known[0].memory or {})
+        if any((row.memory or {}).get(name, 0) > _SMALLEST_PART * (row.peak_bytes or 1) for row in known)
+    ]
+    columns = (Column("strategy", numeric=False), *(Column(name, "MiB", short=name) for name in parts))
+    cells = tuple(
+        (text_cell(row.name), *(number_cell((row.memory or {}).get(name, 0), 2.0**-20) for name in parts))
+        for row in known
+    )
+    return Table("strategies-memory", "Memory by purpose, in MiB", columns, cells)
+
+
+def _parity(rows: Sequence[StrategyRow]) -> Iterator[Block]:
+    for row in rows:
+        if row.parity is None or row.parity.kind == "same":
+            continue
+        yield Paragraph(row.parity.sentence, row.name)
+        if row.parity.cause is not None:
+            cause = row.parity.cause
+            proof = f" With {cause.change} applied from outside, it is the same." if cause.change else ""
+            yield Paragraph(f"{cause.sentence}.{proof}", f"Cause: {cause.name}")
+
+
+def _missing(rows: Sequence[StrategyRow]) -> Iterator[Block]:
+    for row in rows:
+        if row.kind == "abstained":
+            yield Paragraph(f"not applied, because {row.reason}.", row.name)
+        elif row.kind == "failed":
+            yield Paragraph(f"failed: {row.reason}.", row.name, tone="wrong")
+
+
+def _how(answer: StrategiesAnswer) -> Iterator[Block]:
+    yield from map(Paragraph, answer.notes)
+    doubts = list(dict.fromkeys(one for row in answer.rows for one in row.doubts))
+    if doubts:
+        yield Paragraph(f"{doubts[0]}; {counted(len(doubts), 'row')} in doubt. Repeat it on a quiet machine.", "Doubt")
+    yield Paragraph(f"All runs took {answer.seconds:.0f} s.")
+    if answer.folder:
+        yield Facts((("runs", answer.folder),))

@@ -1,0 +1,34 @@
+"""Trains a script for one device with DistributedDataParallel: each rank its share of every batch.
+
+`accumulate`: micro-batches into which each share is divided; gradients are exchanged in the last one.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch.nn.parallel import DistributedDataParallel
+
+from scalewise.records.changes import AxisValue, Declared
+from scalewise.watch.recorder import Recorder
+from scalewise.watch.strategy.single_device import SingleDevice, Strategy, Trained
+
+NAME = "ddp"
+CHANGE = Declared(
+    settings={"accumulate": "whole"},
+    optional=("accumulate",),
+    example="ddp:accumulate=4",
+    least_ranks=2,
+    strategies={"DDP": "ddp", "DDP, 4 micro-batches": "ddp:accumulate=4"},
+)
+
+
+def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
+    """Wraps the model at its first call."""
+    parts = int(settings.get("accumulate", 1))
+    SingleDevice(recorder, Strategy(NAME, wrapped, micro_batches=parts, hold_back=DistributedDataParallel.no_sync))
+
+
+def wrapped(trained: Trained) -> Any:
+    """The model in torch's wrapper."""
+    device = trained.device
+    return DistributedDataParallel(trained.model, device_ids=[device.index] if device.type == "cuda" else None)
