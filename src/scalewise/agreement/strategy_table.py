@@ -64,6 +64,11 @@ class StrategiesAnswer:
     seconds: float = 0.0
 
     @property
+    def applied(self) -> tuple[StrategyRow, ...]:
+        """The strategies that have numbers."""
+        return tuple(row for row in self.rows if row.change and row.kind == "measured")
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """The verdict: which is best here and why."""
         return tuple(_sentences(self))

@@ -12,17 +12,18 @@ import click
 from scalewise import __version__
 from scalewise.cli import exit_codes
 from scalewise.cli.cluster import goes_to_slurm, noted, send, slurm_option, slurm_options
+from scalewise.cli.doctor_options import doctor_options
 from scalewise.cli.exit_codes import BAD_REQUEST, DONE, DOUBTFUL, FAILED
 from scalewise.cli.options import (
     author_options,
     device_option,
     extrapolate_options,
     out_option,
-    page_option,
     rehearse_options,
     report_options,
 )
 from scalewise.cli.parity_options import parity_options
+from scalewise.cli.strategies_options import strategies_options
 from scalewise.errors import BadRequest, ReaderGone
 from scalewise.records.spec import LauncherName
 
@@ -140,29 +141,8 @@ def run(what: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options:
 
 
 @verbs.command(epilog="Exit codes: 0 nothing found; 2 something found, or the script failed; 1 bad request.")
-@click.argument("script", metavar="SCRIPT.py", required=False)
-@click.argument("args", nargs=-1, type=click.UNPROCESSED)
-@click.option("--ranks", type=int, default=2, show_default=True)
-@click.option("--nodes", type=int, default=1, help="Hosts on which the ranks lie, with --launcher slurm.")
-@slurm_options
-@click.option("--plain", is_flag=True, help="Run as `python SCRIPT.py`: for one process, or a script that starts its "
-              "ranks itself.")  # fmt: skip
-@click.option("--on", type=click.Choice(["cpu"]), default=None, help="Examine a script for GPUs on CPU ranks.")
-@click.option("--change", default=None, metavar="WHAT", help="Examine it with one thing changed from outside, such as "
-              "emulate_link:1ms,1GB/s.")  # fmt: skip
-@device_option
-@click.option("--limit", type=float, default=60.0, show_default=True, metavar="SECONDS", help="Judge what was seen "
-              "until then.")  # fmt: skip
-@click.option("--stall", type=float, default=20.0, show_default=True, metavar="SECONDS", help="A hang is a standstill "
-              "of so long.")  # fmt: skip
-@click.option("--no-replay", is_flag=True, help="Only observe: nothing is run again with a fix applied.")
-@page_option
-@click.option("--sarif", type=click.Path(path_type=Path, dir_okay=False), default=None, help="Also write SARIF, which "
-              "editors and code hosts show at the line.")  # fmt: skip
-@click.option("--list", "list_checks", is_flag=True, help="What can be found.")
-@click.option("--explain", metavar="NAME", default=None, help="More about one check.")
+@doctor_options
 @_in_place
-@out_option
 @_as_json
 @_quiet
 def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
@@ -207,6 +187,27 @@ def parity(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **opt
     document = parity_document(answer)
     _present(output, answer.as_json() if as_json else document, (options["html"], write_page, document))
     return answer.exit_code
+
+
+@verbs.command(epilog="Exit codes: 0 done; 1 bad request; 2 no strategy has numbers.")
+@strategies_options
+@_in_place
+@_as_json
+@_quiet
+def strategies(script: str, args: tuple[str, ...], as_json: bool, quiet: bool, **options: Any) -> int:
+    """Which way of parallel training is best here? scalewise strategies train.py --ranks 2 -- --batch 64"""
+    from scalewise.cli.strategies_request import requested_strategies
+    from scalewise.jobs.strategies import strategies as compared
+    from scalewise.report.documents.strategies_document import strategies_document
+    from scalewise.report.html import write_page
+    from scalewise.report.pdf import write_pdf
+
+    output, reporter = _streams(quiet)
+    answer = compared(requested_strategies(script, args, options), reporter)
+    document = strategies_document(answer)
+    page, pdf = (options["html"], write_page, document), (options["pdf"], write_pdf, document)
+    _present(output, answer.as_json() if as_json else document, page, pdf)
+    return DONE if answer.applied else FAILED
 
 
 @verbs.command(

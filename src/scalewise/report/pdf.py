@@ -109,6 +109,12 @@ def pdf_bytes(document: Document, say: Callable[[str], None]) -> bytes:
     return made.content
 
 
+def write_pdf(path: Path, document: Document) -> None:
+    """Writes the PDF of a verb's result, and makes its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(pdf_bytes(document, lambda text: None))
+
+
 def compiled(document: Document, setting: Setting, say: Callable[[str], None]) -> Compiled:
     """Compiles the PDF and measures its pages; a formula that Typst does not understand is set in plain letters."""
     compiler = compiler_of(document, setting)

@@ -26,7 +26,9 @@ def strategies_document(answer: StrategiesAnswer) -> Document:
         if found:
             sections.append(Section(name, title, found))
     subtitle = tuple(filter(None, (" ".join(answer.args), f"{counted(answer.ranks, 'rank')}, {answer.device}")))
-    return Document("strategies", answer.script, subtitle, tuple(sections), "scalewise strategies", numbered=False)
+    return Document(
+        "strategies", answer.script, subtitle, tuple(sections), made_by="scalewise strategies", numbered=False
+    )
 
 
 def _verdict(answer: StrategiesAnswer) -> Iterator[Block]:
