@@ -22,6 +22,7 @@ CHANGES: dict[str, dict[str, object]] = {
     "cached_input": {},
     "clip_by_whole_norm": {"limit": 1.0},
     "compiled_model": {},
+    "ddp": {},
     "ddp_option": {"bucket_cap_mb": 1},
     "debugging_off": {},
     "divide_loss": {"by": 2},

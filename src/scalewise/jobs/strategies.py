@@ -25,7 +25,7 @@ from scalewise.errors import BadRequest
 from scalewise.jobs.failure_messages import refusal
 from scalewise.jobs.measure import Here, Where, planned, suite_folder
 from scalewise.jobs.parity import check_repeats, rounding_of
-from scalewise.jobs.parity_bench import STEPS, Bench, ParityRequest, Untold
+from scalewise.jobs.parity_runs import STEPS, ParityRequest, ParityRuns, Untold
 from scalewise.jobs.parity_causes import proved_cause
 from scalewise.jobs.reporter import Reporter
 from scalewise.launch.campaign import Interrupts, run_campaign
@@ -199,9 +199,9 @@ class _Stage:
         request = ParityRequest(self.request.script, self.request.args, self.request.ranks, out=self.request.out)
         cores = max(1, len(self.here.facts.cores) // self.request.ranks)
         alone, together = (replace(one, threads_per_rank=cores) for one in (self.alone, self.together))
-        bench = Bench(request, self.reporter, self.here, self.folder, alone, together)
+        bench = ParityRuns(request, self.reporter, self.here, self.folder, alone, together)
         try:
-            reference = bench.compared(compared_spec(bench.alone, "one-rank-compared", STEPS), ALONE)
+            reference = bench.make_compared(compared_spec(bench.alone, "one-rank-compared", STEPS), ALONE)
             rounding = rounding_of(bench, ())
             check_repeats(bench, reference, relative_rounding(reference, rounding), ())
         except Untold as reason:
@@ -217,8 +217,8 @@ class _Stage:
                 found[arm.name] = StrategyParity("untold", f"it cannot be told, because {reason}")
         return found
 
-    def _compared(self, bench: Bench, arm: Arm, reference: ComparedRun, rounding: ComparedRun) -> StrategyParity:
-        run = bench.compared(compared_spec(bench.together, f"{arm.slug}-compared", STEPS), arm.name)
+    def _compared(self, bench: ParityRuns, arm: Arm, reference: ComparedRun, rounding: ComparedRun) -> StrategyParity:
+        run = bench.make_compared(compared_spec(bench.together, f"{arm.slug}-compared", STEPS), arm.name)
         if not equal_data(reference, run):
             raise Untold("the ranks together did not take the samples that one rank takes")
         compared = parity_of(reference, run, rounding)

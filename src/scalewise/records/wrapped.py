@@ -10,7 +10,8 @@ steps are only counted; `examination/fetching` looks at the seeding functions of
 first fetch of an epoch, and gives each fetcher of a loader another collate function, which calls the fetcher's own;
 `examination/data` looks at the script's own samplers when a loader is made of them; `examination/graph` looks at
 `Module.__call__` between the first backward pass and the next; `changes/scaler` wraps the `step` of each class of
-optimizers when its first one is made, and `changes/compiled_model` replaces the `forward` of a model.
+optimizers when its first one is made, and `changes/compiled_model` replaces the `forward` of a model. A strategy
+(`strategy/single_device`) gives the model that is trained a class of its own.
 `redirect/tensors`, `examination/graph` and `inspection` put modes on torch's stacks, by which they see every function
 or operation.
 
@@ -351,6 +352,12 @@ _CHANGES = (
         (*_in("torch.GradScaler", "scale unscale_"), *_in("torch.nn.utils", "clip_grad_norm_ clip_grad_value_"),
          "torch.optim.Optimizer.__init__"),
     ),
+    Concern("changes/ddp", "replayed", ()),  # by the functions of strategy/, as all strategies
+    Concern(
+        "strategy/single_device", "replayed",
+        ("torch.nn.Module.__call__", "torch.optim.Optimizer.__init__", _AFTER_STEP),
+    ),
+    Concern("strategy/shares", "replayed", _in(_LOADER, "__init__ __iter__")),
     Concern("changes/average_gradients", "replayed", (_BEFORE_STEP,)),
     Concern(
         "changes/fixed_seeds", "replayed",

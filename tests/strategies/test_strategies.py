@@ -1,0 +1,97 @@
+"""A script for one device trains under a strategy as if it had been written for it, and the table says how well."""
+
+import json
+
+import pytest
+from strategy_scripts import ACCUMULATED_BY_HAND, BY_HAND, DRAWN, HEAD, IN_THE_MODEL, LOADER, READ_BEFORE
+
+from scalewise.agreement.strategy_table import StrategiesAnswer, StrategyRow
+from scalewise.report.documents.strategies_document import strategies_document
+from shared_servers import CommandLine
+
+pytestmark = pytest.mark.processes
+
+
+def row(answer: StrategiesAnswer, change: str) -> StrategyRow:
+    return next(one for one in answer.rows if one.change == change)
+
+
+@pytest.mark.parametrize(("change", "by_hand"), [("ddp", BY_HAND), ("ddp:accumulate=2", ACCUMULATED_BY_HAND)])
+def test_a_strategy_trains_what_the_same_strategy_by_hand_trains(room, change, by_hand):
+    wanted = room.printed(by_hand)
+    assert wanted[0].startswith("weights") and wanted[0] == wanted[1]
+    assert room.printed(LOADER, change) == wanted
+
+
+@pytest.mark.parametrize("script", [DRAWN, READ_BEFORE, IN_THE_MODEL], ids=["drawn", "read before", "in the model"])
+def test_a_script_that_draws_its_own_batches_trains_what_one_rank_trains(room, script):
+    wanted = room.printed(script, ranks=1) * 2
+    assert wanted[0].startswith("weights")
+    assert room.printed(script, "ddp") == wanted
+
+
+def test_the_table_has_steps_memory_bytes_and_parity(room):
+    answer = room.compare(LOADER, "ddp", "ddp:accumulate=4")
+    (base, *others) = answer.rows
+    assert base.change == "" and base.parity is None and base.handed_over_bytes is None
+    assert {one.name for one in others} == {"DDP", "DDP, 4 micro-batches"}
+    for one in others:
+        assert one.kind == "measured" and one.parity is not None and one.parity.kind == "same", one
+        assert one.step is not None and one.peak_bytes and one.handed_over_bytes
+    assert "is the fastest of 2 on 2 ranks" in answer.sentences[0]
+    assert strategies_document(answer).sections[1].blocks
+
+
+SUM = LOADER.replace("model(a), b)", "model(a), b, reduction='sum')")
+TWO_MODELS = LOADER.replace(
+    "optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)",
+    "other = nn.Linear(4, 4)\noptimizer = torch.optim.AdamW([*model.parameters(), *other.parameters()], lr=0.01)",
+).replace("model(a), b)", "other(model(a)), b)")
+
+
+@pytest.mark.parametrize(
+    ("script", "change", "said"),
+    [
+        (SUM, "ddp:accumulate=4", "the loss is a sum over samples"),
+        (TWO_MODELS, "ddp", "the script trains more than the module that it calls (Sequential)"),
+        (LOADER.replace("batch_size=12", "batch_size=1"), "ddp", "a batch of 1 has fewer samples than there are ranks"),
+        (DRAWN.replace("(12,)", "(1,)"), "ddp", "a batch of 1 has fewer samples than there are ranks"),
+        (READ_BEFORE, "ddp:accumulate=4", "the script reads its loss or an output before its backward pass"),
+    ],
+)
+def test_what_cannot_be_applied_abstains_with_the_reason(room, script, change, said):
+    answer = room.compare(script, change, parity=False)
+    found = row(answer, change)
+    assert found.kind == "abstained" and said in found.reason, found
+    assert "No strategy could be applied on 2 ranks" in answer.sentences[0]
+
+
+def test_a_strategy_that_fails_is_a_row_and_the_others_go_on(room):
+    fails = "    optimizer.step()\n    if torch.distributed.is_initialized():\n        raise MemoryError('too much')\n"
+    answer = room.compare(LOADER.replace("    optimizer.step()\n", fails), "ddp", parity=False)
+    assert answer.rows[0].kind == "measured"
+    assert row(answer, "ddp").kind == "failed" and "too much" in row(answer, "ddp").reason
+
+
+def test_the_verb_gives_json_and_refuses_what_it_cannot_do(scalewise: CommandLine, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(LOADER)
+    words = ("strategies", str(path), "--device", "cpu", "-q")
+    done = scalewise(*words, "--only", "ddp", "--no-parity", "--repeat", "1", "--steps", "8", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [one["name"] for one in found["rows"]] == ["one rank", "DDP"] and found["verdict"]
+    for more, said in (
+        (("--ranks", "1"), "leaves nothing to divide"),
+        (("--only", "dpp"), "There is no strategy 'dpp'"),
+        (("--repeat", "0", "--limit", "0"), "--limit 0 is not a time. --repeat 0 measures nothing."),
+    ):
+        done = scalewise(*words, *more, cwd=tmp_path)
+        assert done.returncode == 1 and said in done.stderr, done.stderr
+
+
+def test_a_script_without_an_optimizer_step_is_refused_in_a_sentence(scalewise: CommandLine, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(f"{HEAD}\nmodel(x)\n")
+    done = scalewise("strategies", str(path), "--device", "cpu", "-q", cwd=tmp_path)
+    assert done.returncode == 1 and "made no optimizer step on one rank" in done.stderr, done.stderr
