@@ -25,15 +25,15 @@ from scalewise.errors import BadRequest
 from scalewise.jobs.failure_messages import refusal
 from scalewise.jobs.measure import Here, Where, planned, suite_folder
 from scalewise.jobs.parity import check_repeats, rounding_of
-from scalewise.jobs.parity_runs import STEPS, ParityRequest, ParityRuns, Untold
 from scalewise.jobs.parity_causes import proved_cause
+from scalewise.jobs.parity_runs import STEPS, ParityRequest, ParityRuns, Untold
 from scalewise.jobs.reporter import Reporter
 from scalewise.launch.campaign import Interrupts, run_campaign
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.adhoc import check_script, script_suite
 from scalewise.plan.experiment import DeviceChoice
-from scalewise.plan.parity_runs import SEEDED, compared_spec
+from scalewise.plan.parity_specs import SEEDED, compared_spec
 from scalewise.plan.python_file import check_is_python
 from scalewise.plan.words import changes_text, parse_changes
 from scalewise.records.changes import declared, known_changes

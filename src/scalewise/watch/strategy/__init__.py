@@ -1,4 +1,4 @@
-"""Makes a script for one device train under a strategy, as the files of `changes/` ask for it.
+"""Makes a script for one device train on several ranks.
 
 Every rank runs the whole script. When the script first calls the model that its optimizer trains, the strategy makes
 the process group and wraps the model; from then on calls of the model go through the wrapper. All ranks together have
