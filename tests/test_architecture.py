@@ -51,6 +51,7 @@ VERBS = [
     "parity",
     "rehearse",
     "show",
+    "strategies",
 ]  # a verb: on the command line, in Python, and its job
 # Files that may have the same name, and where. In `watch`, one thing of torch has a file in each folder that deals with
 # it: a hook for its time, notes for the doctor, a stand-in on the CPU.

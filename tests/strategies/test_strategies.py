@@ -16,7 +16,7 @@ def row(answer: StrategiesAnswer, change: str) -> StrategyRow:
     return next(one for one in answer.rows if one.change == change)
 
 
-@pytest.mark.parametrize(("change", "by_hand"), [("ddp", BY_HAND), ("ddp:accumulate=2", ACCUMULATED_BY_HAND)])
+@pytest.mark.parametrize(("change", "by_hand"), [("with_ddp", BY_HAND), ("with_ddp:accumulate=2", ACCUMULATED_BY_HAND)])
 def test_a_strategy_trains_what_the_same_strategy_by_hand_trains(room, change, by_hand):
     wanted = room.printed(by_hand)
     assert wanted[0].startswith("weights") and wanted[0] == wanted[1]
@@ -27,11 +27,11 @@ def test_a_strategy_trains_what_the_same_strategy_by_hand_trains(room, change, b
 def test_a_script_that_draws_its_own_batches_trains_what_one_rank_trains(room, script):
     wanted = room.printed(script, ranks=1) * 2
     assert wanted[0].startswith("weights")
-    assert room.printed(script, "ddp") == wanted
+    assert room.printed(script, "with_ddp") == wanted
 
 
 def test_the_table_has_steps_memory_bytes_and_parity(room):
-    answer = room.compare(LOADER, "ddp", "ddp:accumulate=4")
+    answer = room.compare(LOADER, "with_ddp", "with_ddp:accumulate=4")
     (base, *others) = answer.rows
     assert base.change == "" and base.parity is None and base.handed_over_bytes is None
     assert {one.name for one in others} == {"DDP", "DDP, 4 micro-batches"}
@@ -52,11 +52,15 @@ TWO_MODELS = LOADER.replace(
 @pytest.mark.parametrize(
     ("script", "change", "said"),
     [
-        (SUM, "ddp:accumulate=4", "the loss is a sum over samples"),
-        (TWO_MODELS, "ddp", "the script trains more than the module that it calls (Sequential)"),
-        (LOADER.replace("batch_size=12", "batch_size=1"), "ddp", "a batch of 1 has fewer samples than there are ranks"),
-        (DRAWN.replace("(12,)", "(1,)"), "ddp", "a batch of 1 has fewer samples than there are ranks"),
-        (READ_BEFORE, "ddp:accumulate=4", "the script reads its loss or an output before its backward pass"),
+        (SUM, "with_ddp:accumulate=4", "the loss is a sum over samples"),
+        (TWO_MODELS, "with_ddp", "the script trains more than the module that it calls (Sequential)"),
+        (
+            LOADER.replace("batch_size=12", "batch_size=1"),
+            "with_ddp",
+            "a batch of 1 has fewer samples than there are ranks",
+        ),
+        (DRAWN.replace("(12,)", "(1,)"), "with_ddp", "a batch of 1 has fewer samples than there are ranks"),
+        (READ_BEFORE, "with_ddp:accumulate=4", "the script reads its loss or an output before its backward pass"),
     ],
 )
 def test_what_cannot_be_applied_abstains_with_the_reason(room, script, change, said):
@@ -68,16 +72,18 @@ def test_what_cannot_be_applied_abstains_with_the_reason(room, script, change, s
 
 def test_a_strategy_that_fails_is_a_row_and_the_others_go_on(room):
     fails = "    optimizer.step()\n    if torch.distributed.is_initialized():\n        raise MemoryError('too much')\n"
-    answer = room.compare(LOADER.replace("    optimizer.step()\n", fails), "ddp", parity=False)
+    answer = room.compare(LOADER.replace("    optimizer.step()\n", fails), "with_ddp", parity=False)
     assert answer.rows[0].kind == "measured"
-    assert row(answer, "ddp").kind == "failed" and "too much" in row(answer, "ddp").reason
+    assert row(answer, "with_ddp").kind == "failed" and "too much" in row(answer, "with_ddp").reason
 
 
 def test_the_verb_gives_json_and_refuses_what_it_cannot_do(scalewise: CommandLine, tmp_path):
     path = tmp_path / "train.py"
     path.write_text(LOADER)
     words = ("strategies", str(path), "--device", "cpu", "-q")
-    done = scalewise(*words, "--only", "ddp", "--no-parity", "--repeat", "1", "--steps", "8", "--json", cwd=tmp_path)
+    done = scalewise(
+        *words, "--only", "with_ddp", "--no-parity", "--repeat", "1", "--steps", "8", "--json", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [one["name"] for one in found["rows"]] == ["one rank", "DDP"] and found["verdict"]

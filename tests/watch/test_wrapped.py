@@ -22,7 +22,6 @@ CHANGES: dict[str, dict[str, object]] = {
     "cached_input": {},
     "clip_by_whole_norm": {"limit": 1.0},
     "compiled_model": {},
-    "ddp": {},
     "ddp_option": {"bucket_cap_mb": 1},
     "debugging_off": {},
     "divide_loss": {"by": 2},
@@ -57,6 +56,7 @@ CHANGES: dict[str, dict[str, object]] = {
     "tuned_convolutions": {},
     "unscale_before_clip": {},
     "weigh_ranks": {},
+    "with_ddp": {},
     "workers": {"count": 0},
     "remove_communication": {},
 }

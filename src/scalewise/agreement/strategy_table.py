@@ -17,7 +17,7 @@ ALONE = "one rank"
 
 @dataclass(frozen=True)
 class StrategyParity:
-    """Whether the ranks computed what one rank computes."""
+    """The answer to whether the ranks computed what one rank computes."""
 
     kind: ParityKind
     sentence: str
@@ -91,8 +91,8 @@ def ordered(rows: Sequence[StrategyRow]) -> tuple[StrategyRow, ...]:
     return tuple(sorted(rows, key=place))
 
 
-def speedup(base: StrategyRow, seconds: Estimate | None) -> Estimate | None:
-    """How many times faster a step is than that of one rank, which has the same batch."""
+def speedup_over(base: StrategyRow, seconds: Estimate | None) -> Estimate | None:
+    """Returns how many times faster a step is than that of one rank, which has the same batch."""
     if base.step is None or seconds is None:
         return None
     return propagate(lambda one, other: one / other, base.step, seconds.at(base.step.level), method="ratio of steps")

@@ -14,7 +14,7 @@ from scalewise.agreement.strategy_table import (
     StrategyParity,
     StrategyRow,
     ordered,
-    speedup,
+    speedup_over,
 )
 from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.inspected_run import inspection_of
@@ -68,7 +68,7 @@ class StrategiesRequest:
 
 
 @dataclass(frozen=True)
-class Arm:
+class StrategyArm:
     """One strategy: its name in the table, and the change that makes it."""
 
     name: str
@@ -125,7 +125,7 @@ def strategies_here(request: StrategiesRequest, reporter: Reporter, here: Here) 
     )
 
 
-def chosen_arms(only: Sequence[str]) -> tuple[Arm, ...]:
+def chosen_arms(only: Sequence[str]) -> tuple[StrategyArm, ...]:
     """The strategies of these names or changes, or all; raises a BadRequest that names those that there are."""
     known = known_strategies()
     by_word = {**{name.lower(): name for name in known}, **{text.lower(): name for name, text in known.items()}}
@@ -135,7 +135,7 @@ def chosen_arms(only: Sequence[str]) -> tuple[Arm, ...]:
             f"There is no strategy {', '.join(map(repr, unknown))}.", f"There are: {'; '.join(known.values())}."
         )
     names = [by_word[word.lower()] for word in only] or list(known)
-    return tuple(Arm(name, parse_changes(known[name])) for name in dict.fromkeys(names))
+    return tuple(StrategyArm(name, parse_changes(known[name])) for name in dict.fromkeys(names))
 
 
 class _Stage:
@@ -168,7 +168,7 @@ class _Stage:
 
     def measure(self) -> None:
         """Makes the timed runs: all arms once, then again those that could be applied."""
-        base = self._timed(Arm(ALONE, ()), 0)
+        base = self._timed(StrategyArm(ALONE, ()), 0)
         self._make([base])
         self._check_base(self._load(base))
         first = [self._timed(arm, 0) for arm in self.arms]
@@ -176,7 +176,7 @@ class _Stage:
         for arm, spec in zip(self.arms, first, strict=True):
             self._note_end(arm, self._load(spec))
         for repeat in range(self.request.repeats):
-            specs = [self._timed(arm, repeat) for arm in (Arm(ALONE, ()), *self.applied)] if repeat else []
+            specs = [self._timed(arm, repeat) for arm in (StrategyArm(ALONE, ()), *self.applied)] if repeat else []
             specs += [
                 self._timed(arm, repeat, WITHOUT) for arm in self.applied if not repeat or arm.name in self.removed
             ]
@@ -217,7 +217,9 @@ class _Stage:
                 found[arm.name] = StrategyParity("untold", f"it cannot be told, because {reason}")
         return found
 
-    def _compared(self, bench: ParityRuns, arm: Arm, reference: ComparedRun, rounding: ComparedRun) -> StrategyParity:
+    def _compared(
+        self, bench: ParityRuns, arm: StrategyArm, reference: ComparedRun, rounding: ComparedRun
+    ) -> StrategyParity:
         run = bench.make_compared(compared_spec(bench.together, f"{arm.slug}-compared", STEPS), arm.name)
         if not equal_data(reference, run):
             raise Untold("the ranks together did not take the samples that one rank takes")
@@ -242,19 +244,19 @@ class _Stage:
     # ---- making and reading runs
 
     @property
-    def applied(self) -> tuple[Arm, ...]:
+    def applied(self) -> tuple[StrategyArm, ...]:
         """The arms that have numbers."""
         return tuple(arm for arm in self.arms if arm.name not in self.ended)
 
     @property
-    def _with_base(self) -> tuple[Arm, ...]:
-        return (Arm(ALONE, ()), *self.applied)
+    def _with_base(self) -> tuple[StrategyArm, ...]:
+        return (StrategyArm(ALONE, ()), *self.applied)
 
-    def _spec(self, arm: Arm) -> RunSpec:
+    def _spec(self, arm: StrategyArm) -> RunSpec:
         spec = self.together if arm.changes else self.alone
         return replace(spec, changes=(*arm.changes, *SEEDED), enough_steps=self.request.steps)
 
-    def _timed(self, arm: Arm, repeat: int, *more: Change) -> RunSpec:
+    def _timed(self, arm: StrategyArm, repeat: int, *more: Change) -> RunSpec:
         spec = self._spec(arm)
         name = f"{arm.slug}{'-removed' if more else ''}-r{repeat}"
         return replace(spec, name=name, changes=(*spec.changes, *more), repeat=repeat)
@@ -281,7 +283,7 @@ class _Stage:
             raise BadRequest(f"{name} made no optimizer step on one rank: there is nothing to compare.", outcome.hint)
         raise BadRequest(f"{name} does not train on one rank: {without_stop(outcome.sentence)}.", outcome.hint)
 
-    def _note_end(self, arm: Arm, run: Run) -> None:
+    def _note_end(self, arm: StrategyArm, run: Run) -> None:
         rows = [row for rank in run.ranks for row in rank.examination if isinstance(row, AbstainedRow)]
         if rows:
             self.ended[arm.name] = ("abstained", rows[0].reason)
@@ -299,7 +301,7 @@ class _Stage:
         found = [row for one in summarise(loaded).experiments for row in one.rows]
         runs = {run.spec.name: run for run in loaded.runs}
         by_run = {name: row for row in found for name in row.run_names}
-        base = self._row(Arm(ALONE, ()), by_run, runs, None)
+        base = self._row(StrategyArm(ALONE, ()), by_run, runs, None)
         rows = [base]
         for arm in self.arms:
             if arm.name in self.ended:
@@ -309,14 +311,16 @@ class _Stage:
                 rows.append(replace(self._row(arm, by_run, runs, base), parity=parities.get(arm.name)))
         return rows
 
-    def _row(self, arm: Arm, by_run: dict[str, ArmRow], runs: dict[str, Run], base: StrategyRow | None) -> StrategyRow:
+    def _row(
+        self, arm: StrategyArm, by_run: dict[str, ArmRow], runs: dict[str, Run], base: StrategyRow | None
+    ) -> StrategyRow:
         spec = self._timed(arm, 0)
         row = by_run.get(spec.name)
         if row is None or row.step_seconds is None:
             return StrategyRow(arm.name, arm.text, "failed", "no step of it had settled", spec.ranks)
         memory = _most_memory(runs.get(f"{arm.slug}-inspected"))
         exposed, method = _exposed(row) if arm.changes else (None, "")
-        alone = by_run[self._timed(Arm(ALONE, ()), 0).name]
+        alone = by_run[self._timed(StrategyArm(ALONE, ()), 0).name]
         return StrategyRow(
             name=arm.name,
             change=arm.text,
@@ -324,7 +328,7 @@ class _Stage:
             ranks=spec.ranks,
             step=row.step_seconds,
             samples_per_second=_rate(alone.samples_per_step, row.loop_seconds or row.step_seconds),
-            speedup=speedup(base, row.step_seconds) if base is not None else None,
+            speedup=speedup_over(base, row.step_seconds) if base is not None else None,
             memory=memory.parts if memory else None,
             peak_bytes=memory.peak_bytes if memory else None,
             handed_over_bytes=sum(one.bytes for one in row.collectives) if arm.changes else None,
@@ -359,6 +363,6 @@ def _bubble(run: Run | None) -> float | None:
     return sum(shares) / len(shares) if shares else None
 
 
-def _not_applied(arm: Arm, run: Run) -> str:
+def _not_applied(arm: StrategyArm, run: Run) -> str:
     troubles = [row.error for rank in run.ranks for row in rank.trouble if row.where == f"change {arm.changes[0].name}"]
     return troubles[0] if troubles else "the script never calls a module that its optimizer trains"

@@ -25,7 +25,7 @@ _SHAPED = {"view", "reshape", "expand"}
 _numbers = itertools.count()
 
 
-class Deferred(torch.Tensor):
+class StandIn(torch.Tensor):
     """A stand-in for a tensor that is computed later; it says its shape and type, and notes what is done with it."""
 
     number: int
@@ -37,14 +37,14 @@ class Deferred(torch.Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Notes a call instead of making it."""
         given = (args, kwargs or {})
-        first = next(one for one in pytree.tree_leaves(given) if isinstance(one, Deferred))
+        first = next(one for one in pytree.tree_leaves(given) if isinstance(one, StandIn))
         return first.recorded.called(func, *given)
 
 
 class Passes(Protocol):
-    """Who makes the real passes of a strategy."""
+    """Makes the real passes of a strategy."""
 
-    def run(self, recorded: "Recorded", loss: Deferred) -> None:
+    def run(self, recorded: "Recorded", loss: StandIn) -> None:
         """Makes the forward and backward passes on this loss, and ends with `Recorded.finish`."""
 
     def early(self, recorded: "Recorded", values: dict[int, torch.Tensor]) -> Span:
@@ -72,17 +72,17 @@ class Recorded:
         self.device = device
         self._passes = passes
         self._calls: list[_Call] = []
-        self._alive: weakref.WeakValueDictionary[int, Deferred] = weakref.WeakValueDictionary()
+        self._alive: weakref.WeakValueDictionary[int, StandIn] = weakref.WeakValueDictionary()
         self._values: dict[int, torch.Tensor] = {}  # after the passes, of this rank's own rows
         self._own: Span = (0, rows)
         self._early = False  # the outputs were computed before the backward pass, as the script has asked for a value
         self.over = False
 
-    def stand_in(self, shape_of: torch.Tensor, learns: bool) -> Deferred:
+    def stand_in(self, shape_of: torch.Tensor, learns: bool) -> StandIn:
         """Makes a stand-in for a tensor like this one."""
         with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
             learns = learns and shape_of.is_floating_point()
-            made = torch.Tensor._make_subclass(Deferred, shape_of, learns)
+            made = torch.Tensor._make_subclass(StandIn, shape_of, learns)
         made.number, made.recorded, made.shape_of, made.learns = next(_numbers), self, shape_of, learns
         self._alive[made.number] = made
         return made
@@ -105,7 +105,7 @@ class Recorded:
         return self._noted(func, args, kwargs)
 
     def _noted(self, func: Any, args: Any, kwargs: Any) -> Any:
-        shown = {id(one.shape_of): one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, Deferred)}
+        shown = {id(one.shape_of): one for one in pytree.tree_leaves((args, kwargs)) if isinstance(one, StandIn)}
         learns = torch.is_grad_enabled() and any(one.learns for one in shown.values())
         with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
             shapes = pytree.tree_map_only(torch.Tensor, _shape_of, (args, kwargs))
@@ -173,7 +173,7 @@ class Recorded:
         loss, more = args[0], (*args[1:], *kwargs.values())
         if self.over:
             self._passes.refuse("the script goes backward more than once through one forward pass")
-        if any(one is not None and one is not False for one in more) or not isinstance(loss, Deferred):
+        if any(one is not None and one is not False for one in more) or not isinstance(loss, StandIn):
             self._passes.refuse("the script gives its backward pass more than a loss")
         if not self._early:
             self._passes.run(self, loss)
@@ -186,7 +186,7 @@ class Recorded:
         """The lengths that the stand-ins among the arguments have, or would have with all rows of the batch."""
         part = own[1] - own[0]
         for one in pytree.tree_leaves(given):
-            if isinstance(one, Deferred) and one.shape_of.dim():
+            if isinstance(one, StandIn) and one.shape_of.dim():
                 yield one.shape_of.shape[0]
                 here = values[one.number].shape[0] if one.number in values else 0
                 if here and here % part == 0:
@@ -197,7 +197,7 @@ class Recorded:
         lengths = set(self._lengths(given, values, own))
 
         def value(one: Any) -> Any:
-            if isinstance(one, Deferred):
+            if isinstance(one, StandIn):
                 if one.number not in values:
                     self._passes.refuse("the script uses an output of another pass than the one under way")
                 return values[one.number]
@@ -229,7 +229,7 @@ def rows_of_part(tensor: torch.Tensor, rows: int, own: Span) -> torch.Tensor:
 
 
 def _shape_of(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.shape_of if isinstance(tensor, Deferred) else tensor.detach().to("meta")
+    return tensor.shape_of if isinstance(tensor, StandIn) else tensor.detach().to("meta")
 
 
 def _joined(found: Sequence[torch.Tensor], weights: Sequence[float]) -> torch.Tensor:

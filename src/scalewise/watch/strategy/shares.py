@@ -14,8 +14,8 @@ Span = tuple[int, int]  # first row, and the one after the last
 TOO_FEW = "a batch of {rows} has fewer samples than there are ranks ({ranks})"
 
 
-def place() -> tuple[int, int]:
-    """This process's rank and the number of ranks, which are known before there is a process group."""
+def rank_and_ranks() -> tuple[int, int]:
+    """Returns the rank of this process and the number of ranks, which are known before there is a process group."""
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
@@ -55,7 +55,7 @@ class _Shares:
 
     def __iter__(self) -> Iterator[Sequence[Any]]:
         divided = torch.is_grad_enabled()  # evaluation is not divided: what a script prints of it is of all samples
-        rank, ranks = place()
+        rank, ranks = rank_and_ranks()
         for number, batch in enumerate(self.whole):
             rows = list(batch)
             begin, end = span(len(rows), rank, ranks)

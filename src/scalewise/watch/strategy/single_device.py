@@ -24,8 +24,8 @@ from scalewise.watch.changes import ChangeGuard
 from scalewise.watch.hooks.axis import takes_time_first
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.seams import Given, seam, step_hooks
-from scalewise.watch.strategy.deferred import Deferred, Recorded, rows_of_part
-from scalewise.watch.strategy.shares import TOO_FEW, LoaderShares, Span, place, span
+from scalewise.watch.strategy.deferred import Recorded, StandIn, rows_of_part
+from scalewise.watch.strategy.shares import TOO_FEW, LoaderShares, Span, rank_and_ranks, span
 from scalewise.watch.wrappers import kind_of
 
 Forward = Any  # what is called in place of the model: a module, most often
@@ -64,7 +64,7 @@ class SingleDevice:
 
     def __init__(self, recorder: Recorder, strategy: Strategy) -> None:
         self.recorder, self.strategy = recorder, strategy
-        self.rank, self.ranks = place()
+        self.rank, self.ranks = rank_and_ranks()
         self._guard = ChangeGuard(recorder, strategy.name)
         self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._applied: tuple[weakref.ref[nn.Module], Forward] | None = None
@@ -227,7 +227,7 @@ class SingleDevice:
 
     # ---- the script goes backward
 
-    def run(self, recorded: Recorded, loss: Deferred) -> None:
+    def run(self, recorded: Recorded, loss: StandIn) -> None:
         """Makes the forward and backward passes of all parts; only the last one exchanges gradients."""
         spans = self._spans(recorded.rows)
         parts, share = [], spans[-1][1] - spans[0][0]
@@ -273,19 +273,19 @@ class SingleDevice:
             finally:
                 self._inside = False
             for stands, real in zip(pytree.tree_leaves(outputs), pytree.tree_leaves(result), strict=True):
-                if isinstance(stands, Deferred):
+                if isinstance(stands, StandIn):
                     values[stands.number] = real
         recorded.repeat(values, own)
         return values
 
-    def _adds_up(self, recorded: Recorded, loss: Deferred, values: dict[int, torch.Tensor], own: Span) -> bool:
+    def _adds_up(self, recorded: Recorded, loss: StandIn, values: dict[int, torch.Tensor], own: Span) -> bool:
         """Tells whether the loss of a part is the sum, not the mean, of the losses of its halves; refuses a sum."""
         begin, end = own
         middle = (begin + end) // 2
         if middle in (begin, end):
             return False
         outputs = {stands.number for of, _, _, given, _ in self._calls for stands in pytree.tree_leaves(given)
-                   if of is recorded and isinstance(stands, Deferred)}  # fmt: skip
+                   if of is recorded and isinstance(stands, StandIn)}  # fmt: skip
         if loss.number in outputs:
             return False  # the model computes its loss itself
         halves = []

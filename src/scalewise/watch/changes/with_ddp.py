@@ -12,13 +12,13 @@ from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.strategy.single_device import SingleDevice, Strategy, Trained
 
-NAME = "ddp"
+NAME = "with_ddp"
 CHANGE = Declared(
     settings={"accumulate": "whole"},
     optional=("accumulate",),
-    example="ddp:accumulate=4",
+    example="with_ddp:accumulate=4",
     least_ranks=2,
-    strategies={"DDP": "ddp", "DDP, 4 micro-batches": "ddp:accumulate=4"},
+    strategies={"DDP": "with_ddp", "DDP, 4 micro-batches": "with_ddp:accumulate=4"},
 )
 
 
