@@ -42,6 +42,7 @@ def test_the_table_has_steps_memory_bytes_and_parity(room):
     assert strategies_document(answer).sections[1].blocks
 
 
+TOO_SMALL = "a batch of 1 has fewer samples than there are ranks (2)"
 SUM = LOADER.replace("model(a), b)", "model(a), b, reduction='sum')")
 TWO_MODELS = LOADER.replace(
     "optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)",
@@ -54,12 +55,8 @@ TWO_MODELS = LOADER.replace(
     [
         (SUM, "with_ddp:accumulate=4", "the loss is a sum over samples"),
         (TWO_MODELS, "with_ddp", "the script trains more than the module that it calls (Sequential)"),
-        (
-            LOADER.replace("batch_size=12", "batch_size=1"),
-            "with_ddp",
-            "a batch of 1 has fewer samples than there are ranks",
-        ),
-        (DRAWN.replace("(12,)", "(1,)"), "with_ddp", "a batch of 1 has fewer samples than there are ranks"),
+        (LOADER.replace("batch_size=12", "batch_size=1"), "with_ddp", TOO_SMALL),
+        (DRAWN.replace("(12,)", "(1,)"), "with_ddp", TOO_SMALL),
         (READ_BEFORE, "with_ddp:accumulate=4", "the script reads its loss or an output before its backward pass"),
     ],
 )
