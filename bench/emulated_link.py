@@ -24,7 +24,7 @@ def emulated_link(latency_seconds: float, bytes_per_second: float) -> Link:
 
 def with_real_messages(rehearsal: RehearsedRank, core_seconds: Callable[[Issue], float]) -> RehearsedRank:
     """The same rehearsal with added work of the cores for every message that it issues."""
-    return replace(rehearsal, tapes=tuple(_with_work(tape, core_seconds) for tape in rehearsal.tapes))
+    return rehearsal.with_tapes([_with_work(tape, core_seconds) for tape in rehearsal.tapes])
 
 
 def _with_work(tape: Tape, core_seconds: Callable[[Issue], float]) -> Tape:

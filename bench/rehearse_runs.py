@@ -174,7 +174,7 @@ def together(runs: Sequence[Run]) -> RehearsedRank:
         if isinstance(one, NotRehearsed):
             raise RuntimeError(one.reason)
     good = [one for one in found if isinstance(one, RehearsedRank)]
-    return replace(good[0], tapes=tuple(tape for one in good for tape in one.tapes))
+    return good[0].with_tapes([tape for one in good for tape in one.tapes])
 
 
 def step_seconds(runs: Sequence[Run]) -> float:

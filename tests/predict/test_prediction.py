@@ -110,6 +110,15 @@ def test_more_doubt_never_makes_an_interval_narrower(tape, spread, more):
         assert wide.value == narrow.value
 
 
+def test_more_ranks_than_rehearsed_wait_for_the_slowest_of_as_many_steps():
+    few = predict(rehearsal(ddp_tape(ranks=8)), SLOW, spread=EXACT)
+    many = predict(rehearsal(ddp_tape(ranks=8), company=1), SLOW, spread=EXACT)
+    computing = ddp_tape(ranks=8).compute_seconds
+    assert many.step.value == pytest.approx(few.step.value + 0.02 * (computing - 1e-3), rel=0.01)
+    assert many.timeline.step_seconds == pytest.approx(many.step.value)
+    assert many.timeline.exposed_seconds > few.timeline.exposed_seconds
+
+
 @given(tapes, st.floats(0, 3))
 def test_shared_cores_never_make_a_step_shorter(tape, work):
     shared = step_seconds(tape, SLOW, tape.ranks, Sharing(work))

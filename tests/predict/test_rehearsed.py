@@ -66,6 +66,8 @@ def test_of_those_in_company_the_slowest_of_every_step_counts():
     found = rehearsed(run_with([taped(step, 1 + step % 2) for step in range(6)], [taped(step) for step in range(5)]))
     assert found.company == 2
     assert [one.compute_seconds for one in found.tapes] == pytest.approx([0.050, 0.025])  # steps 3 and 4
+    each = [[one.compute_seconds for one in tapes] for tapes in found.by_process]
+    assert each == [pytest.approx([0.050, 0.025]), pytest.approx([0.025, 0.025])]
 
 
 def test_messages_between_steps_are_waited_for_before_the_step_and_what_lies_there_counts():

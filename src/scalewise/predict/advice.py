@@ -225,7 +225,7 @@ def _run(
     gain = _gain(one, answer, at)
     known = at.predicted
     spread = known.spread if one.link is answer.link else replace(known.spread, link=one.link.spread)
-    there = predict(replace(at.rehearsal, tapes=(one.after,)), one.link, known.sharing, spread).step
+    there = predict(at.rehearsal.with_tapes([one.after]), one.link, known.sharing, spread).step
     # Corrected by the ratio of the median step to the typical one, as the prediction itself is.
     right = at.predicted.step.value * one.more_samples / gain.value / there.value if there.value else 1.0
     peak = memory.bytes_with(samples_of(at.rehearsal.typical) * one.batch) if memory and one.batch != 1 else None

@@ -6,7 +6,7 @@ and is no narrower than the errors that earlier predictions of this kind showed 
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, hypot, log
 from statistics import median
 from typing import Literal, get_args
@@ -17,6 +17,7 @@ from scalewise.predict.link import Link
 from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.tape import Compute, Issue, Phase, Tape
 from scalewise.predict.timeline import APART, Sharing, Timeline, simulate
+from scalewise.predict.together import steps_together
 
 LEVEL = 0.90  # of every interval of a rehearsal, also of measured rows: its coverage was counted at this level
 QUANTILE = normal_quantile(LEVEL)
@@ -58,10 +59,12 @@ def predict(rehearsal: RehearsedRank, link: Link, sharing: Sharing = APART, spre
     """The predicted step over that link, for as many ranks as the rehearsal was for."""
     spread = spread or Spread(link=link.spread)
     ranks = rehearsal.ranks
-    steps = [step_seconds(one, link, ranks, sharing) for one in rehearsal.tapes]
+    alone = [step_seconds(one, link, ranks, sharing) for one in rehearsal.tapes]
+    usual = median(alone)
+    tape = min(zip(alone, rehearsal.tapes, strict=True), key=lambda one: abs(one[0] - usual))[1]  # its parts are told
+    steps = waiting_for_each_other(rehearsal, link, sharing) or alone
     typical = median(steps)
-    tape = min(zip(steps, rehearsal.tapes, strict=True), key=lambda one: abs(one[0] - typical))[1]  # its parts are told
-    centre = simulate(tape, OnLink(link, ranks), sharing)
+    centre = _with_waiting(simulate(tape, OnLink(link, ranks), sharing), typical - usual)
     reach = _reach(tape, link, ranks, sharing, spread)
     return Predicted(
         ranks=ranks,
@@ -74,6 +77,22 @@ def predict(rehearsal: RehearsedRank, link: Link, sharing: Sharing = APART, spre
         sharing=sharing,
         spread=spread,
     )
+
+
+def waiting_for_each_other(rehearsal: RehearsedRank, link: Link, sharing: Sharing = APART) -> list[float] | None:
+    """The steps of all ranks together, each as long as that of its slowest rank; None where nothing is known of that.
+
+    Where only the slowest step of each company is known, as many companies as there are ranks for wait for each other.
+    """
+    processes = rehearsal.by_process or (rehearsal.tapes,)
+    ranks = rehearsal.ranks if rehearsal.by_process else -(-rehearsal.ranks // rehearsal.company)
+    return steps_together(processes, ranks, OnLink(link, rehearsal.ranks), sharing)
+
+
+def _with_waiting(line: Timeline, seconds: float) -> Timeline:
+    """The course of a step in which a rank also waits so long for the slowest; that is exposed, too."""
+    exposed = max(0.0, line.exposed_seconds + seconds)
+    return replace(line, step_seconds=line.step_seconds + seconds, exposed_seconds=exposed)
 
 
 def around(value: float, reach: float, steps: int) -> Estimate:

@@ -5,7 +5,7 @@ tape, whatever their messages, each with what lies between it and the one before
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 from scalewise.analysis.relation import Relation, relation_of
@@ -37,6 +37,11 @@ class RehearsedRank:
     dtypes: tuple[str, ...] = ()  # of the parameters; empty: not known
     uneven: bool = False  # messages are sent between steps, or in some steps only
     relation: Relation | None = None  # how the ranks relate to each other; None: each has samples of its own
+    by_process: tuple[tuple[Tape, ...], ...] = ()  # the same steps of each process; empty: not known, or uneven
+
+    def with_tapes(self, tapes: Sequence[Tape]) -> "RehearsedRank":
+        """The same rehearsal with other steps, of which only the slowest of each are known."""
+        return replace(self, tapes=tuple(tapes), by_process=())
 
     @property
     def batches(self) -> int | None:
@@ -92,7 +97,8 @@ def rehearsed(run: Run) -> RehearsedRank | NotRehearsed:
         return NotRehearsed(run.outcome.sentence if run.outcome else "the rehearsal did not end")
     taken = [(_settled(rank.rehearsal), rank.steps) for rank in run.ranks]
     uneven = any(_uneven(rows) for rows, _ in taken)
-    tapes = _slowest([list((_loops if uneven else _tapes)(rows, steps, spec)) for rows, steps in taken])
+    together = _common([list((_loops if uneven else _tapes)(rows, steps, spec)) for rows, steps in taken])
+    tapes = tuple(max(of_step, key=lambda tape: tape.compute_seconds) for of_step in zip(*together, strict=True))
     if not tapes:
         return NotRehearsed("fewer than four steps were made, and the first three warm up")
     first = run.ranks[0]
@@ -110,6 +116,7 @@ def rehearsed(run: Run) -> RehearsedRank | NotRehearsed:
         dtypes=first.model.dtypes if first.model else (),
         uneven=uneven,
         relation=relation_of(run),
+        by_process=() if uneven else together,
     )
 
 
@@ -168,13 +175,13 @@ def _entries(row: TapeRow, ranks: int) -> Iterator[Entry]:
             phase = next((one for one in PHASES if one == what), "own")
 
 
-def _slowest(by_process: Sequence[Sequence[tuple[int, Tape]]]) -> tuple[Tape, ...]:
-    """The slowest tape of each step, because real ranks wait for the slowest of them."""
+def _common(by_process: Sequence[Sequence[tuple[int, Tape]]]) -> tuple[tuple[Tape, ...], ...]:
+    """The steps that every process made, of each process; a process without any is left out."""
     together = [dict(tapes) for tapes in by_process if tapes]
     if not together:
         return ()
     common = sorted(set.intersection(*(set(tapes) for tapes in together)))
-    return tuple(max((tapes[step] for tapes in together), key=lambda tape: tape.compute_seconds) for step in common)
+    return tuple(tuple(tapes[step] for step in common) for tapes in together)
 
 
 def _peak_bytes(run: Run) -> int | None:

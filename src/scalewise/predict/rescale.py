@@ -53,4 +53,4 @@ def rescaled(
 def _with(rehearsal: RehearsedRank, factor: float, line: WorkLine) -> RehearsedRank:
     """The rehearsal with another batch; its memory is not known."""
     tapes = tuple(with_batch(tape, factor, line) for tape in rehearsal.tapes)
-    return replace(rehearsal, tapes=tapes, peak_bytes=None)
+    return replace(rehearsal.with_tapes(tapes), peak_bytes=None)
