@@ -29,6 +29,10 @@ class HostLost(LaunchFailed):
     """The error for a host that was lost while its ranks ran: the run says nothing and is made again."""
 
 
+class HostOutOfMemory(LaunchFailed):
+    """The error for ranks that were ended because they used more memory than their host or job gave them."""
+
+
 class RankProcesses(Protocol):
     """The ranks of one run, from their start until nothing of them is left."""
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from scalewise.launch.conclude import Ending, conclude
 from scalewise.launch.failure_logs import gather
-from scalewise.launch.launcher import HostLost, Launcher, LaunchFailed, RankProcesses
+from scalewise.launch.launcher import HostLost, HostOutOfMemory, Launcher, LaunchFailed, RankProcesses
 from scalewise.launch.verdict import Limits, RankView, Verdict, judge
 from scalewise.records.folder import RunFolder
 from scalewise.records.outcome import Outcome, OutcomeKind, World
@@ -72,7 +72,11 @@ def _with_hosts(outcome: Outcome, hosts: tuple[str, ...], spec: RunSpec) -> Outc
 
 def _not_started(problem: LaunchFailed, wall_seconds: float) -> Outcome:
     """The outcome of a run that never came to its ranks, or lost them."""
-    kind: OutcomeKind = "interrupted" if isinstance(problem, HostLost) else "not_started"
+    kind: OutcomeKind = "not_started"
+    if isinstance(problem, HostLost):
+        kind = "interrupted"
+    elif isinstance(problem, HostOutOfMemory):
+        kind = "out_of_memory"
     return Outcome(kind, problem.sentence, problem.hint, None, (), wall_seconds, wall_seconds, ())
 
 

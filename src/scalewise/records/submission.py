@@ -14,6 +14,7 @@ class Submission:
     submitted_unix_seconds: float
     command: tuple[str, ...]  # the words of the command line
     attempts: int = 1  # jobs that were submitted for the command
+    losses: tuple[str, ...] = ()  # hosts that failed under them, each as often as it did
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from scalewise.errors import BadRequest
 from scalewise.launch.slurm import follow
 from scalewise.launch.slurm.follow import JobEnd, end_text, follow_job
 from scalewise.launch.slurm.queue import JobState, SlurmSilent
-from scalewise.records.submission import JobFolder
+from scalewise.records.codec import write_json
+from scalewise.records.submission import JobFolder, Submission
 
 JOB = 7
 
@@ -138,6 +139,37 @@ def test_a_job_of_which_slurm_no_longer_knows_is_over_only_after_a_while(
     end = follow_job(JobFolder(tmp_path), JOB, heard)
     assert end.kind == "gone" and "no longer knows" in end_text(end, JOB)
     assert heard.lines == ["Slurm does not answer (Unable to contact slurm controller); waiting for it"]
+
+
+def test_a_forgotten_job_ends_at_once_where_accounting_knows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[tuple[str, ...]]
+) -> None:
+    JobFolder(tmp_path).began(JOB).write_text("0")
+    answering(monkeypatch, None)
+    monkeypatch.setattr(follow.queue, "accounted_job", lambda _: state("OUT_OF_MEMORY", exit_code="0:125"))
+    end = follow_job(JobFolder(tmp_path), JOB, Heard())
+    assert end.kind == "out_of_memory" and "more memory than it was given" in end_text(end, JOB)
+
+
+@pytest.mark.parametrize("hosts", ["n1", "n[1-2]"])
+def test_a_host_that_fails_twice_under_a_job_is_left_out_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[tuple[str, ...]], hosts: str
+) -> None:
+    folder, heard = JobFolder(tmp_path), Heard()
+    folder.began(JOB).write_text("0")
+    write_json(folder.submission, Submission(JOB, "", "ada", 0.0, ("run",)))
+    monkeypatch.setattr(follow.queue, "lost_hosts", lambda _: ("n1",))
+    monkeypatch.setattr(follow.queue, "partitions", lambda: {"main": {"TotalNodes": "3"}})
+    fields = (("Partition", "main"), ("NumNodes", "1-1"), ("ExcNodeList", "(null)"))
+    once, twice = (state("PENDING", "BeginTime", restarts=number, fields=fields) for number in (1, 2))
+    runs = state("RUNNING", node_list=hosts)
+    answering(monkeypatch, runs, once, runs, twice, lambda: folder.ended(JOB).write_text("0 2"), state("COMPLETED"))
+    assert follow_job(folder, JOB, heard) == JobEnd("ended", 0)
+    assert heard.lines.count("n1 failed while job 7 ran there") == 2
+    assert "n1 failed more than once: job 7 goes on without it" in heard.lines
+    assert asked == [("scontrol", "update", "JobId=7", "ExcNodeList=n1")]
+    known = follow.known_submission(folder)
+    assert known is not None and known.losses == ("n1", "n1")
 
 
 def test_a_job_that_runs_and_shows_nothing_shares_no_folder(

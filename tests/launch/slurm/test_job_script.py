@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from factories import make_spec
 from scalewise.errors import BadRequest
-from scalewise.launch.launcher import HostLost
+from scalewise.launch.launcher import HostLost, HostOutOfMemory, LaunchFailed, RankProcesses
 from scalewise.launch.slurm.job import JobRequest, check_options, job_script, parse_options
-from scalewise.launch.slurm.step import step_command, step_problem
+from scalewise.launch.slurm.step import memory_kills_in, step_command, step_problem
+from scalewise.launch.supervise import run_one
+from scalewise.records.folder import RunFolder
 from scalewise.records.submission import JobFolder
 
 FOLDER = JobFolder(Path("/home/ada/my runs/.slurm-ab12"))
@@ -93,3 +96,34 @@ def test_a_step_starts_one_process_on_each_host() -> None:
 def test_the_end_of_a_step_has_words(log: str, said: str, lost: bool) -> None:
     problem = step_problem(log, 1)
     assert said in problem.sentence and isinstance(problem, HostLost) is lost
+
+
+@pytest.mark.parametrize(
+    ("log", "kills"),
+    [
+        (
+            "slurmstepd: error: Detected 2 oom_kill events in StepId=7.1. Some of the step tasks have been OOM Killed.",
+            3,
+        ),
+        ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.1 cgroup.", 1),
+        ("srun: error: n1: task 0: Out Of Memory", 1),
+        ("srun: error: n1: task 0: Killed", 0),
+    ],
+)
+def test_a_step_that_slurm_ended_for_memory_is_out_of_memory(log: str, kills: int) -> None:
+    assert memory_kills_in(log) == kills
+    assert isinstance(step_problem(log, 1), HostOutOfMemory) is bool(kills)
+    problem = HostOutOfMemory("too much", "less")
+    assert run_one(make_spec(), RunFolder(Path("x")), Refusing(problem), lambda *_: None, lambda: False).kind == (
+        "out_of_memory"
+    )
+
+
+class Refusing:
+    """A launcher that can start nothing."""
+
+    def __init__(self, problem: LaunchFailed) -> None:
+        self._problem = problem
+
+    def start(self, *_: object) -> RankProcesses:
+        raise self._problem

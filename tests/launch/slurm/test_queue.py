@@ -8,7 +8,16 @@ import pytest
 
 from scalewise.errors import BadRequest
 from scalewise.launch.slurm import queue
-from scalewise.launch.slurm.queue import JobState, fields_of, job_state, queued_ids, seconds_of, submitted_id
+from scalewise.launch.slurm.losses import left_out, options_without
+from scalewise.launch.slurm.queue import (
+    JobState,
+    accounted_state,
+    fields_of,
+    job_state,
+    queued_ids,
+    seconds_of,
+    submitted_id,
+)
 
 PENDING = (
     "JobId=5 JobName=wrap UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=4294901755 Nice=0 Account=(null) "
@@ -153,3 +162,78 @@ def test_what_a_partition_can_never_give_is_refused_before_queueing(
     assert said in caught.value.sentence and hint in caught.value.hint
     queue.check_partition("main", 3, "00:30:00")
     queue.check_partition("", 1, "")
+
+
+# Fields of 24.05 and later: StepMgrEnabled, SubmitLine, LastSchedEval with the scheduler, ReqTRES and AllocTRES.
+NEWER = (
+    "JobId=912 ArrayJobId=912 ArrayTaskId=0 JobName=scalewise-1f UserId=ada(1815) GroupId=lab(100) MCS_label=N/A "
+    "Priority=1 Nice=0 Account=lab QOS=normal JobState=PENDING "
+    "Reason=ReqNodeNotAvail,_UnavailableNodes:gpu[07,09] Dependency=(null) Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 "
+    "ExitCode=0:0 RunTime=00:00:00 TimeLimit=00:30:00 TimeMin=N/A SubmitTime=2026-11-19T14:45:43 StartTime=Unknown "
+    "EndTime=Unknown Deadline=N/A LastSchedEval=2026-11-19T14:46:01 Scheduler=Backfill:* Partition=gpu "
+    "ReqNodeList=(null) ExcNodeList=(null) NodeList=(null) SchedNodeList=gpu[03-04] StepMgrEnabled=Yes NumNodes=2-2 "
+    "ReqTRES=cpu=2,mem=8G,node=2,gres/gpu=8 AllocTRES=(null) TresPerNode=gres/gpu:4 Comment=again: JobState=FAILED "
+    "SubmitLine=sbatch --parsable --comment=x NodeList=gpu99 job.sh WorkDir=/home/ada"
+)
+
+
+def test_what_a_user_wrote_into_a_job_is_not_taken_for_slurms_own_words() -> None:
+    job = job_state(NEWER)
+    assert job is not None and (job.state, job.node_list, job.start) == ("PENDING", "", "")
+    assert job.reason_text == ("a host that it needs is not available (ReqNodeNotAvail,_UnavailableNodes:gpu[07,09])")
+    assert dict(job.fields)["NumNodes"] == "2-2" and dict(job.fields)["SchedNodeList"] == "gpu[03-04]"
+
+
+@pytest.mark.parametrize(
+    ("printed", "state", "ended"),
+    [
+        ("COMPLETED|0:0|n1\n", "COMPLETED", True),
+        ("CANCELLED by 1815|0:15|n[1-2]\n", "CANCELLED", True),
+        ("NODE_FAIL|0:0|n1\nCOMPLETED|0:0|n2\n", "COMPLETED", True),  # the last of several tries
+        ("PREEMPTED|0:0|n1\n", "PREEMPTED", False),
+        ("OUT_OF_MEMORY|0:125|n1|\n", "OUT_OF_MEMORY", True),
+    ],
+)
+def test_accounting_is_read_where_it_is_there(printed: str, state: str, ended: bool) -> None:
+    job = accounted_state(7, printed)
+    assert job is not None and (job.state, job.ended) == (state, ended)
+
+
+def test_without_accounting_nothing_is_known_and_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert accounted_state(7, "") is None and accounted_state(7, "\n") is None
+    answering(monkeypatch)
+    assert queue.accounted_job(7) is None
+    answering(monkeypatch, sacct=(1, "", "Slurm accounting storage is disabled\n"))
+    assert queue.accounted_job(7) is None
+    answering(monkeypatch, sacct=(0, "TIMEOUT|0:0|n1\n", ""))
+    job = queue.accounted_job(7)
+    assert job is not None and job.state == "TIMEOUT" and job.node_list == "n1"
+
+
+NODES = """NodeName=n1 Arch=x86_64 State=DOWN NodeAddr=10.0.0.1
+NodeName=n2 Arch=x86_64 State=IDLE+NOT_RESPONDING NodeAddr=10.0.0.2
+NodeName=n3 Arch=x86_64 State=MIXED NodeAddr=10.0.0.3
+NodeName=n4 Arch=x86_64 State=DOWN* NodeAddr=10.0.0.4
+NodeName=n5 Arch=x86_64 State=IDLE* NodeAddr=10.0.0.5
+"""
+
+
+def test_hosts_that_are_down_or_silent_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, scontrol=(0, NODES, ""))
+    assert queue.lost_hosts("n[1-5]") == ("n1", "n2", "n4", "n5")
+
+
+@pytest.mark.parametrize(
+    ("options", "nodes", "exclude"),
+    [
+        ({}, 2, "n1"), ({"exclude": "n3"}, 2, "n3,n1"), ({}, 3, None), ({"nodelist": "n1"}, 1, None),
+        ({"partition": "none"}, 1, "n1"),
+    ],
+)  # fmt: skip
+def test_a_host_that_failed_too_often_is_left_out_if_enough_others_are_there(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], nodes: int, exclude: str | None
+) -> None:
+    answering(monkeypatch, scontrol=(0, PARTITIONS, ""))
+    assert left_out(("n1", "n2", "n1")) == ("n1",) and left_out(("n1",)) == ()
+    assert options_without(options, nodes, ("n1",)).get("exclude") == exclude
+    assert options_without(options, nodes, ()) == options

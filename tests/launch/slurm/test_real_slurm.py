@@ -196,6 +196,19 @@ def test_a_host_that_goes_down_costs_the_run_that_it_made(cluster: Cluster, fold
     assert began(folder) == {"e0": 1, "e1": 2}, command.words()
 
 
+def test_a_host_that_goes_down_twice_is_left_out(cluster: Cluster, folder: Path) -> None:
+    command = Command(cluster, folder, "run", two_sleeps(folder, 0, 4), *SLURM)
+    for times in (1, 2):
+        wait_until(lambda times=times: (folder / "began.log").exists() and began(folder)["e1"] == times)  # type: ignore[misc]
+        cluster.ask("scontrol", "update", "NodeName=n1", "State=DOWN", "Reason=test")
+        wait_until(lambda times=times: command.log.read_text().count("n1 failed while job") == times)  # type: ignore[misc]
+        cluster.ask("scontrol", "update", "NodeName=n1", "State=RESUME")
+        begin_again(cluster, command.job)
+    assert command.code() in (0, 2) and "n1 failed more than once" in command.words(), command.words()
+    assert began(folder) == {"e0": 1, "e1": 3}
+    assert [one.hosts for one in outcomes(folder).values()] == [("n1",), ("n2",)]
+
+
 def test_a_job_that_is_nearly_out_of_time_begins_no_further_run(cluster: Cluster, folder: Path) -> None:
     words = ("run", two_sleeps(folder, 3, 0), *SLURM)
     command = Command(cluster, folder, *words)

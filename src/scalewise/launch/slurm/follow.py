@@ -12,9 +12,11 @@ from typing import Literal, Protocol
 from scalewise.errors import BadRequest
 from scalewise.launch.slurm import queue
 from scalewise.launch.slurm.job import JobRequest, job_script
+from scalewise.launch.slurm.losses import leave_out, left_out, note_losses
 from scalewise.launch.slurm.queue import JobState, SlurmSilent
 from scalewise.records.codec import read_json_or_none, write_json
 from scalewise.records.submission import JobFolder, Submission
+from scalewise.units import listed
 
 CODES = (0, 1, 2, 3)  # with which a command ends by itself
 ABSENT_SECONDS = 300.0  # from here on a job that the controller does not know is over
@@ -61,8 +63,8 @@ def submit(request: JobRequest, folder: JobFolder, words: tuple[str, ...]) -> Su
         job_id, cluster = left[-1], ""
     else:
         job_id, cluster = queue.submitted_id(queue.ask("sbatch", "--parsable", str(folder.script)))
-    attempts = before.attempts + 1 if before else 1
-    submission = Submission(job_id, cluster, getpass.getuser(), time.time(), words, attempts)
+    attempts, losses = (before.attempts + 1, before.losses) if before else (1, ())
+    submission = Submission(job_id, cluster, getpass.getuser(), time.time(), words, attempts, losses)
     write_json(folder.submission, submission)
     return submission
 
@@ -107,6 +109,7 @@ class _Follower:
     _running_since: float | None = None
     _silent: bool = False
     _restarts: int = 0
+    _hosts: str = ""  # on which the job ran when it was last seen to
 
     def stay(self) -> JobEnd:
         asked = 0.0
@@ -144,7 +147,7 @@ class _Follower:
             return None
         self._silent = False
         if state is None:
-            return JobEnd("gone") if now - self._seen > ABSENT_SECONDS else None
+            return self._accounted() or (JobEnd("gone") if now - self._seen > ABSENT_SECONDS else None)
         self._seen = now
         if state.waits:
             self._tell_waiting(state)
@@ -153,6 +156,25 @@ class _Follower:
         elif state.state == "RUNNING":
             self._check_shared(state)
         return None
+
+    def _accounted(self) -> JobEnd | None:
+        """The end of a job that the controller has forgotten, where accounting knows it."""
+        state = queue.accounted_job(self.job_id)
+        return self._end_of(state) if state is not None and state.ended else None
+
+    def _lose_hosts(self, state: JobState) -> None:
+        """Tells which hosts of the job have failed; one that has failed twice is left out of what follows."""
+        lost = note_losses(self.folder, self._hosts)
+        self._hosts = ""
+        if lost:
+            self.watcher.say(f"{listed(lost)} failed while job {self.job_id} ran there")
+        known = known_submission(self.folder)
+        avoided = left_out(known.losses if known else ())
+        often = [one for one in avoided if one in lost]
+        if often and not state.waits:
+            self.watcher.say(f"{listed(often)} failed more than once: the next job leaves it out if others are enough")
+        elif often and leave_out(state, avoided):
+            self.watcher.say(f"{listed(often)} failed more than once: job {self.job_id} goes on without it")
 
     def _tell_waiting(self, state: JobState) -> None:
         if state.hopeless:
@@ -163,6 +185,7 @@ class _Follower:
             self._restarts = state.restarts
             again = "was preempted or requeued and waits to run again; finished runs are kept"
             self.watcher.say(f"job {self.job_id} {again}")
+            self._lose_hosts(state)
         self._running_since = None
         reason = f": {state.reason_text}" if state.reason_text else ""
         start = f"; expected to start at {state.start.replace('T', ' ')}" if state.start else ""
@@ -176,6 +199,7 @@ class _Follower:
     def _check_shared(self, state: JobState) -> None:
         now = time.monotonic()
         self._running_since = self._running_since or now
+        self._hosts = state.node_list or self._hosts
         self._say(f"job {self.job_id} runs on {state.node_list}")
         if not self.folder.began(self.job_id).exists() and now - self._running_since > SHARED_SECONDS:
             queue.ask("scancel", str(self.job_id))
@@ -195,6 +219,8 @@ class _Follower:
         if command_code(self.folder, self.job_id) is not None:
             return None
         self._pass_on()
+        if state.state == "NODE_FAIL":
+            self._lose_hosts(state)
         if not self.folder.began(self.job_id).exists() and state.state not in ("CANCELLED", "NODE_FAIL"):
             raise BadRequest(
                 f"Job {self.job_id} ended on {state.node_list or 'its host'} before its first word: it does not see "

@@ -11,6 +11,7 @@ from scalewise.units import with_capital, without_stop
 
 ASK_SECONDS = 20.0
 COMMANDS = ("sbatch", "srun", "scontrol", "squeue", "scancel")
+_LOST = re.compile(r"DOWN|FAIL|NOT_RESPONDING|\*")
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z0-9_/:]*)=")
 
 # States in which the job may still come to run, or run again.
@@ -107,10 +108,17 @@ class JobState:
 
 
 def fields_of(line: str) -> dict[str, str]:
-    """The entries of a line of `scontrol ... -o`; a value may hold blanks and, after its first letter, `=`."""
+    """The entries of a line of `scontrol ... -o`; a value may hold blanks and, after its first letter, `=`.
+
+    What users can write (comments, the line by which a job was submitted) comes last and may look like an entry: the
+    first of a name counts.
+    """
     found = list(_FIELD.finditer(line))
     ends = [one.start() for one in found[1:]] + [len(line)]
-    return {one[1]: line[one.end() : end].strip() for one, end in zip(found, ends, strict=False)}
+    fields: dict[str, str] = {}
+    for one, end in zip(found, ends, strict=False):
+        fields.setdefault(one[1], line[one.end() : end].strip())
+    return fields
 
 
 def job_state(line: str) -> JobState | None:
@@ -202,6 +210,32 @@ def show_job(job_id: int) -> JobState | None:
         if "Invalid job id" in refusal.sentence:
             return None
         raise
+
+
+def accounted_job(job_id: int) -> JobState | None:
+    """The job as Slurm's accounting knows it; None where there is none, for nothing needs it."""
+    try:
+        printed = ask("sacct", "-j", str(job_id), "-X", "-n", "-P", "-o", "State,ExitCode,NodeList")
+    except (BadRequest, SlurmSilent):
+        return None
+    return accounted_state(job_id, printed)
+
+
+def accounted_state(job_id: int, printed: str) -> JobState | None:
+    """The job in what `sacct -X -n -P -o State,ExitCode,NodeList` prints: its last line, if it has any."""
+    lines = [line.split("|") for line in printed.splitlines() if line.count("|") >= 2]
+    if not lines:
+        return None
+    state, exit_code, node_list = lines[-1][:3]
+    first = re.split(r"[\s,+]", state.strip(), maxsplit=1)[0]
+    return JobState(job_id, first, node_list=_known(node_list.strip()), exit_code=exit_code) if first else None
+
+
+def lost_hosts(node_list: str) -> tuple[str, ...]:
+    """Those of these hosts that are down, or do not answer the controller."""
+    lines = ask("scontrol", "show", "node", "-o", node_list).splitlines()
+    fields = [fields_of(line) for line in lines]
+    return tuple(one["NodeName"] for one in fields if "NodeName" in one and _LOST.search(one.get("State", "")))
 
 
 def partitions() -> dict[str, dict[str, str]]:

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from scalewise.launch.failure_logs import last_lines, tail
 from scalewise.launch.forkserver import Connection, ServerDied, ServerSource, user_environment
 from scalewise.launch.host_part import HostPart, host_name, take_part
 from scalewise.launch.hosts import HostsRanks
-from scalewise.launch.launcher import HostLost, LaunchFailed
+from scalewise.launch.launcher import HostLost, HostOutOfMemory, LaunchFailed
 from scalewise.launch.slurm.queue import SlurmSilent, host_address, host_names
 from scalewise.records.codec import read_json
 from scalewise.records.folder import RunFolder
@@ -24,10 +25,14 @@ from scalewise.records.outcome import World
 from scalewise.records.spec import RunSpec
 
 LABEL = "srun"
+_LAST_WORDS_SECONDS = 5.0  # from the end of the ranks to that of their step
 _PLACE = "SCALEWISE_PART"  # run folder, attempt and address of the first host, for the hosts of a step
 _LOST = re.compile(r"Node failure on (\S+)|NODE FAILURE|[Nn]ode (\S+) (?:failed|not responding)")
 _OUT_OF_TIME = re.compile(r"DUE TO TIME LIMIT")
 _CANCELLED = re.compile(r"CANCELLED AT")
+# `slurmstepd: error: Detected 2 oom_kill events in StepId=7.1`, `srun: error: n1: task 0: Out Of Memory`; until
+# release 21.08 `oom-kill event(s)`.
+_MEMORY_KILLS = re.compile(r"[Dd]etected (\d+) oom[_-]kill event|(Out Of Memory|OOM Killed)")
 _PREEMPTED = re.compile(r"DUE TO (PREEMPTION|JOB REQUEUE)")
 
 
@@ -101,6 +106,21 @@ class _StepRanks(HostsRanks):
         self._server = server
         self._status: int | None = None
 
+    @property
+    def memory_kills(self) -> int:
+        """The number of processes killed for lack of memory: by what the hosts' kernels say, or else Slurm.
+
+        A kernel may not show a job what it kills. Slurm says it when the step ends, so a killed rank waits for that.
+        """
+        counted = super().memory_kills
+        if counted or all(one.signal != "SIGKILL" for one in self.exits.values()):
+            return counted
+        end = time.monotonic() + _LAST_WORDS_SECONDS
+        while self._status is None and time.monotonic() < end:
+            time.sleep(0.1)
+            self._hear()
+        return memory_kills_in(tail(self.log))
+
     def check(self) -> None:
         """Raises `LaunchFailed` with what `srun` has said, if the step has ended and ranks had not."""
         self._hear()
@@ -138,6 +158,11 @@ def step_problem(log: str, status: int) -> LaunchFailed:
         return HostLost(f"{name} failed while the run was made (Slurm: node failure)", "the run is made again")
     if _OUT_OF_TIME.search(log):
         return HostLost("the time of the job was over", "the same command makes the rest in a new job")
+    if memory_kills_in(log):
+        return HostOutOfMemory(
+            "the ranks used more memory than the job was given: Slurm ended their step",
+            "ask for more with --slurm mem=..., or let the script need less",
+        )
     if _PREEMPTED.search(log):
         return HostLost("the job was preempted or requeued", "the run is made again when the job runs again")
     if _CANCELLED.search(log) or status == -signal.SIGTERM:
@@ -151,6 +176,11 @@ def step_problem(log: str, status: int) -> LaunchFailed:
         f"srun ended with {status}: {lines[-1] if lines else 'it said nothing'}",
         "srun.log in the run's folder says more",
     )
+
+
+def memory_kills_in(log: str) -> int:
+    """The number of processes that were killed for lack of memory, by what `srun` has said."""
+    return sum(int(one[1] or 1) for one in _MEMORY_KILLS.finditer(log))
 
 
 def make_part() -> None:
