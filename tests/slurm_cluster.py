@@ -64,10 +64,22 @@ PartitionName=apart Nodes=n{hosts} MaxTime=60 State=UP OverSubscribe=NO
 """
 
 
+class NoCluster(Exception):
+    """The error for a cluster that cannot be started here: not the fault of whoever wanted to use it."""
+
+
 def missing() -> list[str]:
     """What a cluster needs and this machine lacks; empty if one can be started."""
     absent = [name for name in PROGRAMS if _found(name) is None]
     return absent + ([] if os.geteuid() == 0 else ["root"])
+
+
+def can_hide() -> bool:
+    """Tells whether a host may have a folder of its own in place of a shared one."""
+    try:
+        return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -95,7 +107,7 @@ class Cluster:
         words = [_found("slurmd") or "", "-N", f"n{number}"]
         if hides is not None:
             words = ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs none {hides} && exec {' '.join(words)}"]
-        subprocess.run(words, env=self.environment, check=True)
+        subprocess.run(words, env=self.environment, check=True, timeout=START_SECONDS)
 
     def kill_host(self, number: int) -> None:
         """Kills a host at once, with everything that runs on it."""
@@ -107,6 +119,10 @@ class Cluster:
         """Tells whether every host is idle."""
         states = self.ask("sinfo", "-h", "-N", "-p", "main", "-o", "%t").split()
         return states == ["idle"] * self.hosts
+
+    def quiet(self) -> bool:
+        """Tells whether no step runs any more, also none of which the controller has lost sight."""
+        return not _stepds(str(self.folder))
 
     def stop(self) -> None:
         """Ends all daemons with everything that they have started."""
@@ -125,8 +141,23 @@ def start(folder: Path, hosts: int, cpus: int = 2, last_hides: Path | None = Non
     """Starts a cluster in this folder, and returns when all hosts are idle; the last one may not share a folder."""
     absent = missing()
     if absent:
-        raise RuntimeError(f"a cluster needs {', '.join(absent)}")
+        raise NoCluster(f"a cluster needs {', '.join(absent)}")
     folder = folder.resolve()
+    cluster = Cluster(folder, hosts)
+    try:
+        _configure(cluster, cpus)
+        _begin(cluster, last_hides)
+    except (OSError, subprocess.SubprocessError, NoCluster) as problem:
+        cluster.stop()
+        said = [line for log in sorted(folder.glob("*.log")) for line in log.read_text(errors="replace").splitlines()]
+        errors = [line for line in said if "error" in line or "fatal" in line][-1:]
+        raise NoCluster(" ".join((f"the daemons do not come up ({problem}).", *errors))) from None
+    return cluster
+
+
+def _configure(cluster: Cluster, cpus: int) -> None:
+    """Writes the key and the configuration."""
+    folder, hosts = cluster.folder, cluster.hosts
     (folder / "state").mkdir(parents=True, exist_ok=True)
     port, *others = _free_ports(hosts + 1)
     (folder / "munge.key").write_bytes(os.urandom(1024))
@@ -135,24 +166,27 @@ def start(folder: Path, hosts: int, cpus: int = 2, last_hides: Path | None = Non
         host=socket.gethostname(), folder=folder, port=port, hosts=hosts, first=others[0], last=others[-1], cpus=cpus
     )
     (folder / "slurm.conf").write_text(text)
-    cluster = Cluster(folder, hosts)
+
+
+def _begin(cluster: Cluster, last_hides: Path | None) -> None:
+    """Starts the daemons, and returns when all hosts are idle."""
+    folder, hosts = cluster.folder, cluster.hosts
     subprocess.run(
         [_found("munged") or "", f"--socket={folder}/munge.socket", f"--key-file={folder}/munge.key",
          f"--pid-file={folder}/munged.pid", f"--log-file={folder}/munged.log", f"--seed-file={folder}/munge.seed",
          "--force"],
-        check=True, capture_output=True,
+        check=True, capture_output=True, timeout=START_SECONDS,
     )  # fmt: skip
-    subprocess.run([_found("slurmctld") or "", "-c"], env=cluster.environment, check=True)
+    subprocess.run([_found("slurmctld") or "", "-c"], env=cluster.environment, check=True, timeout=START_SECONDS)
     for number in range(1, hosts + 1):
         cluster.start_host(number, last_hides if number == hosts else None)
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end:
         with contextlib.suppress(RuntimeError):
             if cluster.idle():
-                return cluster
+                return
         time.sleep(0.1)
-    cluster.stop()
-    raise RuntimeError(f"the cluster did not come up; see {folder}/slurmctld.log")
+    raise NoCluster(f"no host was idle within {START_SECONDS:.0f} s")
 
 
 @contextlib.contextmanager

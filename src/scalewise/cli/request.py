@@ -80,7 +80,9 @@ def requested_diagnosis(script: str | None, args: Sequence[str], options: Mappin
     if script is None:
         raise BadRequest("Which script?", "Name it: scalewise doctor train.py --ranks 2 -- ARGS")
     on_cpu = examined_on_cpu(options)
-    nodes, slurm = options.get("nodes") or 1, options.get("launcher") == "slurm"
+    nodes, slurm = options.get("nodes", 1), options.get("launcher") == "slurm"
+    if nodes < 1:
+        raise BadRequest(f"--nodes {nodes} is no number of hosts.", "Give 1 or more.")
     if nodes != 1 and not slurm:
         raise BadRequest("Several hosts need a launcher for them.", "Add: --launcher slurm.")
     return DiagnoseRequest(

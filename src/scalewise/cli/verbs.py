@@ -155,13 +155,14 @@ def doctor(script: str | None, args: tuple[str, ...], as_json: bool, quiet: bool
         return DONE
     from scalewise.cli.request import requested_diagnosis
     from scalewise.jobs.as_json import diagnosis_json
-    from scalewise.jobs.diagnose import diagnose_script
+    from scalewise.jobs.diagnose import diagnose_script, observing_suite
     from scalewise.report.documents.diagnosis_document import diagnosis_document
     from scalewise.report.html import write_page
     from scalewise.report.sarif import write_sarif
 
     request = requested_diagnosis(script, args, options)
     if goes_to_slurm(options):
+        observing_suite(request)  # a request that cannot be done is refused before it is queued
         return send(reporter, options, options["nodes"], [request.script])
     examined = diagnose_script(request, reporter)
     document = diagnosis_document(examined.diagnosis, examined.words)
