@@ -210,6 +210,7 @@ def test_a_host_that_goes_down_twice_is_left_out(cluster: Cluster, folder: Path)
         wait_until(lambda times=times: command.log.read_text().count("n1 failed while job") == times)  # type: ignore[misc]
         wait_until(cluster.quiet)  # a host refuses a job of which it still has a part
         cluster.ask("scontrol", "update", "NodeName=n1", "State=RESUME")
+        wait_until(cluster.idle)
         begin_again(cluster, command.job)
     assert command.code() in (0, 2) and "n1 failed more than once" in command.words(), command.words()
     assert began(folder) == {"e0": 1, "e1": 3}
