@@ -16,7 +16,7 @@ from scalewise.launch.slurm import follow as following
 from scalewise.launch.slurm import queue
 from scalewise.launch.slurm.follow import command_code, end_text
 from scalewise.launch.slurm.job import JobRequest, check_options
-from scalewise.launch.slurm.losses import left_out, options_without
+from scalewise.launch.slurm.losses import avoided_hosts, options_without
 from scalewise.launch.slurm.queue import SlurmSilent, seconds_of
 from scalewise.records.codec import decode, encode
 from scalewise.records.outcome import Outcome
@@ -70,7 +70,7 @@ def _followed(sent: Sent, folder: JobFolder, name: str, reporter: Reporter) -> J
         queue.check_partition(sent.options.get("partition", ""), sent.nodes, sent.options.get("time", ""))
         argv = (sys.executable, "-m", "scalewise", *sent.words)
         needed = (sys.executable, *(str(path.resolve()) for path in sent.needed))
-        avoided = left_out(known.losses if known is not None else ())
+        avoided = avoided_hosts(known.losses if known is not None else ())
         options = options_without(sent.options, sent.nodes, avoided)
         request = JobRequest(argv, str(Path.cwd()), needed, sent.nodes, options, name)
         with disk_trouble_explained(sent.out):

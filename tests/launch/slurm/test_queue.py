@@ -8,7 +8,7 @@ import pytest
 
 from scalewise.errors import BadRequest
 from scalewise.launch.slurm import queue
-from scalewise.launch.slurm.losses import left_out, options_without
+from scalewise.launch.slurm.losses import avoided_hosts, options_without
 from scalewise.launch.slurm.queue import (
     JobState,
     accounted_state,
@@ -234,6 +234,6 @@ def test_a_host_that_failed_too_often_is_left_out_if_enough_others_are_there(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, str], nodes: int, exclude: str | None
 ) -> None:
     answering(monkeypatch, scontrol=(0, PARTITIONS, ""))
-    assert left_out(("n1", "n2", "n1")) == ("n1",) and left_out(("n1",)) == ()
+    assert avoided_hosts(("n1", "n2", "n1")) == ("n1",) and avoided_hosts(("n1",)) == ()
     assert options_without(options, nodes, ("n1",)).get("exclude") == exclude
     assert options_without(options, nodes, ()) == options

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from scalewise.errors import BadRequest
 from scalewise.launch.slurm import queue
 from scalewise.launch.slurm.job import JobRequest, job_script
-from scalewise.launch.slurm.losses import leave_out, left_out, note_losses
+from scalewise.launch.slurm.losses import avoid_hosts, avoided_hosts, note_losses
 from scalewise.launch.slurm.queue import JobState, SlurmSilent
 from scalewise.records.codec import read_json_or_none, write_json
 from scalewise.records.submission import JobFolder, Submission
@@ -169,11 +169,11 @@ class _Follower:
         if lost:
             self.watcher.say(f"{listed(lost)} failed while job {self.job_id} ran there")
         known = known_submission(self.folder)
-        avoided = left_out(known.losses if known else ())
+        avoided = avoided_hosts(known.losses if known else ())
         often = [one for one in avoided if one in lost]
         if often and not state.waits:
             self.watcher.say(f"{listed(often)} failed more than once: the next job leaves it out if others are enough")
-        elif often and leave_out(state, avoided):
+        elif often and avoid_hosts(state, avoided):
             self.watcher.say(f"{listed(often)} failed more than once: job {self.job_id} goes on without it")
 
     def _tell_waiting(self, state: JobState) -> None:

@@ -13,7 +13,7 @@ from scalewise.records.submission import JobFolder, Submission
 MOST_LOSSES = 2  # of one host; then the command does without it
 
 
-def left_out(losses: tuple[str, ...]) -> tuple[str, ...]:
+def avoided_hosts(losses: tuple[str, ...]) -> tuple[str, ...]:
     """The hosts that are lost too often to be used again."""
     return tuple(sorted(host for host, times in Counter(losses).items() if times >= MOST_LOSSES))
 
@@ -30,7 +30,7 @@ def note_losses(folder: JobFolder, node_list: str) -> tuple[str, ...]:
     return lost
 
 
-def leave_out(job: JobState, hosts: tuple[str, ...]) -> bool:
+def avoid_hosts(job: JobState, hosts: tuple[str, ...]) -> bool:
     """Makes a waiting job avoid these hosts; False if it needs them, or Slurm refuses."""
     fields = dict(job.fields)
     if not _enough_without(fields.get("Partition", ""), fields.get("NumNodes", ""), hosts):

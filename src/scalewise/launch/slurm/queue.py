@@ -232,7 +232,7 @@ def accounted_state(job_id: int, printed: str) -> JobState | None:
 
 
 def lost_hosts(node_list: str) -> tuple[str, ...]:
-    """Those of these hosts that are down, or do not answer the controller."""
+    """The names of listed hosts that are down, or do not answer the controller."""
     lines = ask("scontrol", "show", "node", "-o", node_list).splitlines()
     fields = [fields_of(line) for line in lines]
     return tuple(one["NodeName"] for one in fields if "NodeName" in one and _LOST.search(one.get("State", "")))
