@@ -25,6 +25,7 @@ ALONE = (
     "rehearse",
     "unseen",
     "shapes",
+    "strategies",
     "shaped_hosts",
     "cluster",
 )
