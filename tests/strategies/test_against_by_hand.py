@@ -1,4 +1,4 @@
-"""A strategy that is written by hand trains to the parameters that one process trains to."""
+"""A strategy from outside trains to what the same strategy by hand trains to, and both to what one process trains to."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
+from scalewise.plan.words import parse_changes
 from watch.watch_runner import Ran, Runner
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -23,6 +24,10 @@ ROUNDING = 1e-5  # a step of Adam moves a parameter by 1e-3
 STRATEGIES = (
     "ddp", "ddp-accumulated", "zero1", "fsdp2", "fsdp2-kept", "tensor-parallel", "pipeline-gpipe", "pipeline-1f1b",
 )  # fmt: skip
+FROM_OUTSIDE = {
+    "ddp": "ddp",
+    "ddp-accumulated": "ddp:accumulate=2",
+}
 
 pytestmark = pytest.mark.processes
 
@@ -66,3 +71,12 @@ def apart(found: dict[str, Tensor], reference: dict[str, Tensor]) -> float:
 @pytest.mark.parametrize("strategy", ("one-rank", *STRATEGIES))
 def test_a_strategy_by_hand_trains_to_what_one_process_trains_to(runner, alone, model, strategy):
     assert apart(by_hand(runner, model, strategy), alone[model]) < ROUNDING
+
+
+@pytest.mark.parametrize("model", SCRIPT)
+@pytest.mark.parametrize("strategy", FROM_OUTSIDE)
+def test_a_strategy_from_outside_trains_to_what_it_trains_to_by_hand(runner, alone, model, strategy):
+    changes = parse_changes(FROM_OUTSIDE[strategy])
+    outside = saved(runner.watched(*SCRIPT[model], "--save", "kept", ranks=2, changes=changes))
+    assert apart(outside, by_hand(runner, model, strategy)) < ROUNDING
+    assert apart(outside, alone[model]) < ROUNDING
