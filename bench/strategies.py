@@ -33,8 +33,8 @@ DEPTHS = (2, 4, 6, 8, 12, 16, 24)
 WARMUP = 20
 ARMS = ("hand", "twin", "outside")
 STRATEGIES = {
-    "ddp": "ddp",
-    "ddp-accumulated": "ddp:accumulate=2",
+    "ddp": "with_ddp",
+    "ddp-accumulated": "with_ddp:accumulate=2",
 }  # by hand, from outside
 
 

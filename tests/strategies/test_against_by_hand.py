@@ -1,4 +1,4 @@
-"""A strategy from outside trains to what the same strategy by hand trains to, and both to what one process trains to."""
+"""A strategy from outside trains to what the same strategy by hand trains to, and both to what one process does."""
 
 from pathlib import Path
 
@@ -25,8 +25,8 @@ STRATEGIES = (
     "ddp", "ddp-accumulated", "zero1", "fsdp2", "fsdp2-kept", "tensor-parallel", "pipeline-gpipe", "pipeline-1f1b",
 )  # fmt: skip
 FROM_OUTSIDE = {
-    "ddp": "ddp",
-    "ddp-accumulated": "ddp:accumulate=2",
+    "ddp": "with_ddp",
+    "ddp-accumulated": "with_ddp:accumulate=2",
 }
 
 pytestmark = pytest.mark.processes
