@@ -92,16 +92,16 @@ def _seat_text(seat: PeakRates) -> str:
 
 
 MOST_SECONDS = 10.0  # for the first number of ranks
-FURTHER_SECONDS = 6.0  # for each further one
+FURTHER_SECONDS = 9.0  # for each further one
 LEAST_SECONDS = 2.0  # time left below which no further run is started
-ENOUGH_SECONDS = (3.0, 1.0, 2.0)  # of messages, of further kinds and beside computing; after that no round begins
+ENOUGH_SECONDS = (2.5, 1.0, 2.5)  # of messages, of further kinds and beside computing; after that no round begins
 LINK_FRESH_SECONDS = 3600.0  # a link measured within the hour is not measured again
 SIZES = tuple(4 * 4**power for power in (0, 4, 6, 7, 8, 9, 10, 11, 12))  # 4 B, 1 KiB, 16 KiB to 64 MiB
 REPEATS = 40  # at most; many, because some messages wait for a time slice of the scheduler and others do not
 FURTHER_KINDS = ("all_gather", "reduce_scatter")  # collectives that gloo implements quite differently from NCCL
 FURTHER_SIZES = (1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 24)
 FURTHER_REPEATS = 10
-OVERLAP_SIZES = (1 << 20, 1 << 22, 1 << 24)  # buckets that others follow, and one long enough to compute beside it
+OVERLAP_SIZES = (1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24)  # buckets; the largest lasts enough to compute beside it
 OVERLAP_REPEATS = 12
 
 
@@ -162,7 +162,7 @@ def collectives_of(run: Run) -> list[MeasuredCollective]:
 
 
 def _specs(here: Here, seats: Seating) -> list[RunSpec]:
-    """Returns the runs, all those with the fewest ranks first: there may be no time left for the last ones."""
+    """Returns the runs, the fewest ranks first, further kinds last: there may be no time left for the last ones."""
     messages, kinds, both = ENOUGH_SECONDS
     link = _expanded(here, seats, "allreduce.py", ["--hot", *_words(SIZES, REPEATS, messages)])
     further = ["--hot", "--kinds", ",".join(FURTHER_KINDS), *_words(FURTHER_SIZES, FURTHER_REPEATS, kinds)]
@@ -170,7 +170,7 @@ def _specs(here: Here, seats: Seating) -> list[RunSpec]:
     if seats.device == "cuda" or not link:
         return [*link, *others]
     beside = _expanded(here, seats, "interference.py", _words(OVERLAP_SIZES, OVERLAP_REPEATS, both))
-    return [run for of_ranks in zip(link, beside, others, strict=True) for run in of_ranks]
+    return [*(run for of_ranks in zip(link, beside, strict=True) for run in of_ranks), *others]
 
 
 def _words(sizes: Sequence[int], repeats: int, seconds: float) -> list[str]:

@@ -14,6 +14,7 @@ import psutil
 import scalewise
 from scalewise.launch import nvml
 from scalewise.launch.forkserver import ForkServer, ServerDied, Servers, user_environment
+from scalewise.launch.page_cost import page_seconds
 from scalewise.records.codec import read_json_or_none, write_json
 from scalewise.records.machine import MachineFacts, PrecisionProbe
 from scalewise.records.orders import ProbeOrder
@@ -59,6 +60,7 @@ def machine_facts(servers: Servers) -> MachineFacts:
         probes=of_torch.probes,
         gpus=nvml.facts(),
         versions=versions | ({"driver": driver} if driver else {}),
+        page_seconds=page_seconds(),
     )
 
 
@@ -78,6 +80,7 @@ def facts_like(other: MachineFacts, servers: Servers) -> MachineFacts:
         governor=_governor(),
         gpus=nvml.facts(),
         peaks=(),
+        page_seconds=page_seconds(),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 from scalewise.analysis.estimate import QUIET_RUN_CV, Estimate, normal_quantile
 from scalewise.predict.collective_times import seconds, unmeasured
 from scalewise.predict.link import Link
+from scalewise.predict.page_faults import KEPT
 from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.tape import Compute, Issue, Phase, Tape
 from scalewise.predict.timeline import APART, Sharing, Timeline, simulate
@@ -65,7 +66,7 @@ def predict(rehearsal: RehearsedRank, link: Link, sharing: Sharing = APART, spre
     steps = waiting_for_each_other(rehearsal, link, sharing) or alone
     typical = median(steps)
     centre = _with_waiting(simulate(tape, OnLink(link, ranks), sharing), typical - usual)
-    reach = _reach(tape, link, ranks, sharing, spread)
+    reach = hypot(_reach(tape, link, ranks, sharing, spread), _by_pages(rehearsal.page_share, centre))
     return Predicted(
         ranks=ranks,
         step=around(typical * exp(-spread.shift), reach, len(steps)),
@@ -146,6 +147,14 @@ def _reach(tape: Tape, link: Link, ranks: int, sharing: Sharing, spread: Spread)
     heavier = OnLink(link, ranks, exp(QUANTILE * spread.link))
     by_link = log(simulate(tape, heavier, sharing).step_seconds / centre)
     return max(hypot(by_compute, by_link), QUANTILE * spread.model)
+
+
+def _by_pages(share: float, line: Timeline) -> float:
+    """The shift of a step, as a logarithm, if real ranks take all memory anew as the rehearsal did, or none of it."""
+    if not line.step_seconds:
+        return 0.0
+    whole = line.compute_seconds / (1 - (1 - KEPT) * share)
+    return log(1 + KEPT * share * whole / line.step_seconds)
 
 
 def _bound(tape: Tape, line: Timeline, link: Link, ranks: int) -> Bound:

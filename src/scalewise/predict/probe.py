@@ -122,20 +122,22 @@ def overlaps_of(run: Run, sizes: Sequence[int]) -> tuple[Overlap, ...]:
 
 
 def sharing_of(overlaps: Sequence[Overlap], cores_per_rank: int, ranks: int = 2) -> Sharing:
-    """The sharing of cores during large messages, and the time that small messages save when they overlap.
+    """The sharing of cores during large messages, and what it adds to messages or saves them that two overlap.
 
     Of overlaps among several numbers of ranks those of the nearest count: more ranks also share memory and its caches.
 
     On one core two messages at once are as much work as in sequence: what they seem to save there is the chance that
-    both wait for the same time slice of the scheduler.
+    both wait for the same time slice of the scheduler. On several, they may wait for each other's slices.
     """
     nearest = min((one.ranks for one in overlaps), key=lambda count: abs(log(count / ranks)), default=ranks)
     overlaps = [one for one in overlaps if one.ranks == nearest]
     sizes = [one.size_bytes for one in overlaps]
     large = [one for one in overlaps if one.size_bytes == max(sizes)]
-    small = [one for one in overlaps if one.size_bytes == min(sizes)]
-    spared = median(2 * one.message_seconds - one.two_seconds for one in small) if small and cores_per_rank > 1 else 0.0
-    return replace(_beside(large), spared_seconds=max(0.0, spared))
+    beside = tuple(
+        (size, median(one.two_seconds - 2 * one.message_seconds for one in overlaps if one.size_bytes == size))
+        for size in sorted(set(sizes))
+    )
+    return replace(_beside(large), beside=beside if cores_per_rank > 1 else ())
 
 
 def _beside(overlaps: Sequence[Overlap]) -> Sharing:

@@ -6,9 +6,11 @@ tape, whatever their messages, each with what lies between it and the one before
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import get_args
 
 from scalewise.analysis.relation import Relation, relation_of
+from scalewise.predict.page_faults import KEPT, page_shares
 from scalewise.predict.tape import Compute, Entry, Issue, Phase, Tape, Wait, in_a_row
 from scalewise.records.collectives import collective_kind
 from scalewise.records.load import Run
@@ -42,6 +44,8 @@ class RehearsedRank:
     def with_tapes(self, tapes: Sequence[Tape]) -> "RehearsedRank":
         """The same rehearsal with other steps, of which only the slowest of each are known."""
         return replace(self, tapes=tuple(tapes), by_process=())
+
+    page_share: float = 0.0  # of computing, in memory taken anew in every step; half of it is taken out of the tapes
 
     @property
     def batches(self) -> int | None:
@@ -97,7 +101,9 @@ def rehearsed(run: Run) -> RehearsedRank | NotRehearsed:
         return NotRehearsed(run.outcome.sentence if run.outcome else "the rehearsal did not end")
     taken = [(_settled(rank.rehearsal), rank.steps) for rank in run.ranks]
     uneven = any(_uneven(rows) for rows, _ in taken)
-    together = _common([list((_loops if uneven else _tapes)(rows, steps, spec)) for rows, steps in taken])
+    by_step = [list((_loops if uneven else _tapes)(rows, steps, spec)) for rows, steps in taken]
+    shares = _page_shares(run, by_step)
+    together = _common([_without(tapes, (1 - KEPT) * share) for tapes, share in zip(by_step, shares, strict=True)])
     tapes = tuple(max(of_step, key=lambda tape: tape.compute_seconds) for of_step in zip(*together, strict=True))
     if not tapes:
         return NotRehearsed("fewer than four steps were made, and the first three warm up")
@@ -117,7 +123,21 @@ def rehearsed(run: Run) -> RehearsedRank | NotRehearsed:
         uneven=uneven,
         relation=relation_of(run),
         by_process=() if uneven else together,
+        page_share=max(shares),
     )
+
+
+def _page_shares(run: Run, by_step: Sequence[Sequence[tuple[int, Tape]]]) -> list[float]:
+    """The share of each process's computing in pages taken anew; none on GPUs, whose kernels do not wait for them."""
+    if run.spec.device != "cpu":
+        return [0.0 for _ in run.ranks]
+    computing = [median(tape.compute_seconds for _, tape in tapes) if tapes else 0.0 for tapes in by_step]
+    return page_shares(run.ranks, computing, run.machine.page_seconds if run.machine else None)
+
+
+def _without(tapes: Sequence[tuple[int, Tape]], share: float) -> list[tuple[int, Tape]]:
+    """The same steps with computing shorter by that share; which phase took it is not known."""
+    return [(step, tape.scaled(dict.fromkeys(PHASES, 1 - share)) if share else tape) for step, tape in tapes]
 
 
 def _settled(rows: Sequence[object]) -> list[TapeRow]:

@@ -7,8 +7,11 @@ beside it, and how much time a message saves that begins while another is under 
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import log
+
+import numpy as np
 
 from scalewise.predict.tape import Compute, Issue, Tape
 
@@ -22,7 +25,26 @@ class Sharing:
     # By how much computing beside a message takes longer, as a share of the message's time alone. 0: another engine
     # carries it; 1: its rank's cores carry it; above 1: both also get into each other's way (memory, caches, threads).
     work: float = 0.0
-    spared_seconds: float = 0.0  # saved by a message that begins while another is under way: gloo carries two at once
+    # Added to a message that begins while another is under way, as gloo carries two at once: less than 0 where one
+    # fills the other's gaps, more where their threads wait for each other's cores.
+    beside: tuple[tuple[float, float], ...] = ()  # bytes of the smaller message, seconds; smallest first
+
+    def beside_others(self, size_bytes: float, seconds: float, others: Sequence[tuple[float, float]]) -> float:
+        """The time of a message that begins now, while others are under way: their bytes, and the seconds left of each.
+
+        It saves no more than what is left of them, so that a slower link is slower.
+        """
+        left = sum(of_other for _, of_other in others)
+        if left <= 0 or seconds <= 0 or not self.beside:
+            return seconds
+        return seconds + max(self.added(min(size_bytes, *(size for size, _ in others))), -MOST_SPARED * seconds, -left)
+
+    def added(self, size_bytes: float) -> float:
+        """The seconds added to a message of that size; nothing to one of less than half the smallest that was tried."""
+        if size_bytes < self.beside[0][0] / 2:
+            return 0.0
+        sizes, seconds = zip(*self.beside, strict=True)
+        return float(np.interp(log(size_bytes), [log(size) for size in sizes], seconds))
 
 
 APART = Sharing()
@@ -67,7 +89,8 @@ class _Lanes:
             if isinstance(entry, Compute):
                 self._compute(entry)
             elif isinstance(entry, Issue):
-                seconds = self._beside_others(self._seconds_of(entry))
+                others = [(one.size_bytes, left) for one, left in self._queue]
+                seconds = self._sharing.beside_others(entry.size_bytes, self._seconds_of(entry), others)
                 self._whole += seconds
                 self._queue.append((entry, seconds))
             else:
@@ -79,11 +102,6 @@ class _Lanes:
             self._exposed / tape.steps,
             self._slowed / tape.steps,
         )
-
-    def _beside_others(self, seconds: float) -> float:
-        """The time of a message that begins now; it saves at most what is before it, so a slower link is slower."""
-        before = sum(left for _, left in self._queue)
-        return seconds - min(self._sharing.spared_seconds, MOST_SPARED * seconds, before)
 
     def _compute(self, entry: Compute) -> None:
         left = entry.seconds

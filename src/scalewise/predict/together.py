@@ -12,7 +12,7 @@ from math import inf
 import numpy as np
 
 from scalewise.predict.tape import Compute, Issue, Tape, Wait
-from scalewise.predict.timeline import APART, MOST_SPARED, Sharing
+from scalewise.predict.timeline import APART, Sharing
 
 MOST_RANKS = 16  # of those that are simulated: the slowest of more is hardly slower
 MOST_ENTRIES = 20_000  # of all ranks and steps; with more, fewer steps are simulated
@@ -126,8 +126,8 @@ class _Together:
         message.came += 1
         if message.came == self._ranks:
             seconds = self._seconds_of(issue)
-            before = sum(one.left for one in self._messages[self._head : number])
-            message.left = seconds - min(self._sharing.spared_seconds, MOST_SPARED * seconds, before)
+            others = [(one.issue.size_bytes, one.left) for one in self._messages[self._head : number]]
+            message.left = self._sharing.beside_others(issue.size_bytes, seconds, others)
 
 
 def _entries(tapes: Sequence[Tape]) -> Iterator[tuple[Compute | Issue | Wait | None, int]]:

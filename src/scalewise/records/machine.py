@@ -53,6 +53,8 @@ class MachineFacts:
     gpus: tuple[GpuFacts, ...]
     versions: dict[str, str] = field(default_factory=dict)  # python, torch, cuda, nccl, scalewise, driver
     peaks: tuple[PeakRates, ...] = ()  # measured for the cores or GPUs of ranks that were inspected here
+    # For a page of memory that a process touches first; None: not measured. It is another each time.
+    page_seconds: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

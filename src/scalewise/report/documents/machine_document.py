@@ -50,9 +50,9 @@ def _fit(probe: LinkProbe) -> Iterator[str]:
         for ranks in sorted({one.ranks for one in probe.overlaps}):
             sharing = sharing_of(probe.overlaps, probe.place.cores_per_rank, ranks)
             yield f"{ranks} ranks: a message holds up computing beside it for {100 * sharing.work:.0f} % of its time"
-            if sharing.spared_seconds:
-                spared = seconds_text(sharing.spared_seconds)
-                yield f"{ranks} ranks: a message that begins while another is under way takes {spared} less"
+            longer = [f"{bytes_text(size)} {1e3 * seconds:+.2g} ms" for size, seconds in sharing.beside]
+            if longer:
+                yield f"{ranks} ranks: a message that begins while another is under way: {', '.join(longer)}"
 
 
 def _curve_text(curve: LinkCurve) -> str:
