@@ -9,13 +9,13 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-steps, width = int(sys.argv[1]), int(sys.argv[2])
+steps, width, rows = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 64
 dist.init_process_group("gloo")
 torch.manual_seed(0)
 torch.set_num_threads(1)
 model = DistributedDataParallel(torch.nn.Sequential(*(torch.nn.Linear(width, width) for _ in range(4))))
 optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-batch = torch.randn(64, width)
+batch = torch.randn(rows, width)
 seconds, first = [], 0.0
 for _ in range(steps):
     began = time.perf_counter()

@@ -25,7 +25,8 @@ from scalewise.records.outcome import World
 from scalewise.records.spec import RunSpec
 
 LABEL = "srun"
-_LAST_WORDS_SECONDS = 5.0  # from the end of the ranks to that of their step
+_END_SECONDS = 1.0  # from the end of the ranks to that of their step
+_LAST_WORDS_SECONDS = 5.0  # likewise, if Slurm has more to say: why a rank was killed
 _PLACE = "SCALEWISE_PART"  # run folder, attempt and address of the first host, for the hosts of a step
 _LOST = re.compile(r"Node failure on (\S+)|NODE FAILURE|[Nn]ode (\S+) (?:failed|not responding)")
 _OUT_OF_TIME = re.compile(r"DUE TO TIME LIMIT")
@@ -115,10 +116,7 @@ class _StepRanks(HostsRanks):
         counted = super().memory_kills
         if counted or all(one.signal != "SIGKILL" for one in self.exits.values()):
             return counted
-        end = time.monotonic() + _LAST_WORDS_SECONDS
-        while self._status is None and time.monotonic() < end:
-            time.sleep(0.1)
-            self._hear()
+        self._await_step(_LAST_WORDS_SECONDS)
         return memory_kills_in(tail(self.log))
 
     def check(self) -> None:
@@ -127,15 +125,28 @@ class _StepRanks(HostsRanks):
         if self._status is not None and not self._read() and not self.over:
             raise step_problem(tail(self.log), self._status)
 
+    def end(self) -> None:
+        """Ends the ranks; what `srun` printed stays only if it says something, as it does last of all."""
+        super().end()
+        self._await_step(_END_SECONDS)
+        if self._status is not None and self.log.exists() and not self.log.stat().st_size:
+            self.log.unlink()
+
     def close(self) -> World | None:
-        """Ends the step as well; what it printed stays only if it says something."""
+        """Ends the step as well."""
         try:
             return super().close()
         finally:
             with contextlib.suppress(LaunchFailed):  # Slurm ends the server, too, when it ends a job
                 self._server.clean()
-            if self.log.exists() and not self.log.stat().st_size:
-                self.log.unlink()
+
+    def _await_step(self, seconds: float) -> None:
+        """Waits for the end of the step, which follows that of its ranks."""
+        end = time.monotonic() + seconds
+        self._hear()
+        while self._status is None and time.monotonic() < end:
+            time.sleep(0.05)
+            self._hear()
 
     def _hear(self) -> None:
         try:
