@@ -49,6 +49,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0, help="unseen: for the runs, at most")
     parser.add_argument("--most", type=int, help="unseen: so many models at most, the first of the set")
     parser.add_argument("--runs", type=Path, help="unseen: folder for the runs, or with runs to judge again")
+    parser.add_argument("--learn", action="append", default=[], type=Path, metavar="FOLDER", help="unseen: rewrite the "
+                        "errors that predictions expect, from these runs of the development set")  # fmt: skip
     parser.add_argument("--kills", type=int, default=0, help="cluster: also kill so many processes at random")
     parser.add_argument(
         "--before",
@@ -58,7 +60,7 @@ def main() -> None:
     clusters = parser.add_argument_group("clusters", "a table of steps measured on placements of a cluster")
     clusters.add_argument("--hold-back", metavar="RULE", help="nodes>2, gpus>4 or each; default: what the table allows")
     clusters.add_argument("--link", action="append", default=[], metavar="CLUSTER=LINK", help="joins a cluster's nodes")
-    clusters.add_argument("--plots", type=Path, metavar="FOLDER", help="write the plots of the first rule there")
+    clusters.add_argument("--plots", type=Path, metavar="FOLDER", help="write the plots there; unseen: of --runs")
     args = parser.parse_args()
     unknown = [name for name in args.which if name not in BENCHMARKS]
     if unknown:
@@ -92,7 +94,14 @@ def main() -> None:
             },
             "revisions": {"before": args.before},
             "cluster": {"kills": args.kills},
-            "unseen": {"which": args.set, "folder": args.runs, "minutes": args.minutes, "most": args.most},
+            "unseen": {
+                "which": args.set,
+                "folder": args.runs,
+                "minutes": args.minutes,
+                "most": args.most,
+                "learn_from": args.learn,
+                "plots": args.plots,
+            },
             "clusters": {
                 "folder": args.folder,
                 "hold_back": args.hold_back,

@@ -1,6 +1,6 @@
 """Draws how good predictions of clusters are: the error over GPUs, and how often intervals hold what they claim."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import exp, log
 from pathlib import Path
 from statistics import fmean
@@ -34,8 +34,13 @@ class Judged(Protocol):
 
 def write_plots(folder: Path, found: Sequence[Judged]) -> Iterator[Path]:
     """Writes both plots of these predictions as SVG."""
+    return write_figures(folder, {"cluster-errors": errors_figure(found), "cluster-coverage": coverage_figure(found)})
+
+
+def write_figures(folder: Path, figures: Mapping[str, Figure]) -> Iterator[Path]:
+    """Writes each figure as SVG on white paper, under its name."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, figure in (("cluster-errors", errors_figure(found)), ("cluster-coverage", coverage_figure(found))):
+    for name, figure in figures.items():
         svg = draw(figure).svg
         begin = svg.index(">") + 1
         path = folder / f"{name}.svg"

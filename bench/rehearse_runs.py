@@ -24,7 +24,8 @@ from scalewise.predict.measured_link import measured_link
 from scalewise.predict.prediction import Spread, predict
 from scalewise.predict.probe import LinkProbe, overlaps_of, place_of, sharing_of
 from scalewise.predict.rehearsed import WARM_UP_STEPS, NotRehearsed, RehearsedRank, rehearsed
-from scalewise.predict.self_check import UNCHECKED, model_spread
+from scalewise.predict.seen_errors import UNCHECKED
+from scalewise.predict.self_check import model_spread
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.records.folder import RunFolder
 from scalewise.records.load import Run, load

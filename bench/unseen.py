@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Literal
 
 from bench.unseen_judge import OF_LINK, OF_MESSAGES, SCRIPTS, judged
+from bench.unseen_learn import learned
+from bench.unseen_plots import plotted
 from scalewise.jobs.machine_probes import probe_link
 from scalewise.jobs.measure import Here
 from scalewise.jobs.rehearse import RehearsalStage
@@ -54,9 +56,20 @@ class Made:
 
 
 def run(
-    quick: bool, cuda: bool, which: Which, folder: Path | None, minutes: float, most: int | None
+    quick: bool,
+    cuda: bool,
+    which: Which,
+    folder: Path | None,
+    minutes: float,
+    most: int | None,
+    learn_from: Sequence[Path],
+    plots: Path | None,
 ) -> dict[str, object]:
     """Makes the runs, unless the folder holds them already, and prints how well they were foreseen."""
+    if learn_from:
+        return learned(learn_from)
+    if plots is not None and folder is not None:
+        return plotted(folder / which, plots)
     if folder is not None and (folder / which).is_dir():
         return judged(folder / which)
     place = (folder or Path("runs") / f"bench-{time.strftime('%Y%m%d-%H%M%S')}") / which

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import log
+from math import exp, log
 from pathlib import Path
 from statistics import median
 
@@ -15,7 +15,7 @@ from scalewise.predict.links import AskedLink, Links
 from scalewise.predict.prediction import LEVEL, predict
 from scalewise.predict.probe import LinkProbe
 from scalewise.predict.rehearsed import RehearsedRank, rehearsed
-from scalewise.predict.self_check import measured, spread_over
+from scalewise.predict.self_check import held_up, measured, spread_over
 from scalewise.records.codec import read_json
 from scalewise.records.load import Run, load
 
@@ -35,6 +35,8 @@ class Point:
     measured: Estimate
     checked: Estimate | None  # predicted after one run of each number of ranks; held against `others`
     others: Estimate | None  # measured without the run that was the check
+    unshifted: float  # predicted seconds before any expected error was taken out
+    communication: float  # share of the step in which messages hold up computing
 
     @property
     def error(self) -> float:
@@ -82,13 +84,17 @@ def seen(folder: Path) -> list[Seen]:
     return found
 
 
+def points_in(folder: Path) -> list[Point]:
+    """The points of all models of a set, by the model of today."""
+    probes = [read_json(path, LinkProbe) for path in sorted(folder.glob("probe*.json"))]
+    return [point for one in seen(folder) for point in predicted_points(one, probes)]
+
+
 def judged(folder: Path) -> dict[str, object]:
     """Prints a table with a row for every model and number of ranks, and what they are like together."""
     from bench.unseen_effects import effects
 
-    models = seen(folder)
-    probes = [read_json(path, LinkProbe) for path in sorted(folder.glob("probe*.json"))]
-    points = [point for one in models for point in predicted_points(one, probes)]
+    points = points_in(folder)
     print(f"\n{'model':14}{'ranks':>5}  {'predicted, ms':>24}{'measured, ms':>22}{'error':>9}      after a check")
     for point in points:
         _show(point)
@@ -99,7 +105,7 @@ def judged(folder: Path) -> dict[str, object]:
           for ranks in sorted({one.ranks for one in points})),
     ):  # fmt: skip
         found[what] = _summary(what, chosen)
-    found["effects"] = effects(models)
+    found["effects"] = effects(seen(folder))
     return found
 
 
@@ -121,11 +127,22 @@ def predicted_points(one: Seen, probes: Sequence[LinkProbe]) -> list[Point]:
         if not isinstance(link, Link) or not rounds:
             continue
         kept = tuple(found for number, found in taken.items() if number > 1)
-        step = predict(taken[ranks], link, links.sharing(ranks), spread_over(link, kept, ())).step
-        after = predict(taken[ranks], link, links.sharing(ranks), spread_over(link, kept, checks)).step
+        found, sharing = taken[ranks], links.sharing(ranks)
+        spread = spread_over(link, kept, (), found, sharing)
+        step = predict(found, link, sharing, spread).step
+        after = predict(found, link, sharing, spread_over(link, kept, checks, found, sharing)).step
         rest = rounds[1:]
         points.append(
-            Point(one.model, ranks, step, step_of(rounds), after if rest else None, step_of(rest) if rest else None)
+            Point(
+                model=one.model,
+                ranks=ranks,
+                predicted=step,
+                measured=step_of(rounds),
+                checked=after if rest else None,
+                others=step_of(rest) if rest else None,
+                unshifted=step.value * exp(spread.shift),
+                communication=held_up(found, link, sharing),
+            )
         )
     return points
 
@@ -139,7 +156,8 @@ def _checks(one: Seen, links: Links, taken: Mapping[int, RehearsedRank]) -> list
         made = measured(runs[0], loop=found.uneven) if runs and ranks > 1 else None
         if made is not None and isinstance(link, Link):
             others = tuple(one for number, one in taken.items() if number > 1)
-            told = predict(found, link, links.sharing(ranks), spread_over(link, others, ())).step
+            sharing = links.sharing(ranks)
+            told = predict(found, link, sharing, spread_over(link, others, (), found, sharing)).step
             checks.append(Checked(ranks, told, made.step))
     return checks
 

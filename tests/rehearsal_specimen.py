@@ -90,3 +90,12 @@ def full_answer() -> RehearsalAnswer:
         fine=rehearsal(ddp_tape(2, 32.0, forward=1e-3, per_sample=0.5e-3, buckets=16, bucket_bytes=2 * MIB)),
         folder="runs/train",
     )
+
+
+def shifted(answer: RehearsalAnswer, shift: float) -> RehearsalAnswer:
+    """The answer as if checks had moved the step of every number of ranks by that logarithm."""
+
+    def moved(one: AtRanks) -> AtRanks:
+        return replace(one, predicted=replace(one.predicted, spread=replace(one.predicted.spread, shift=shift)))
+
+    return replace(answer, at=tuple(map(moved, answer.at)))

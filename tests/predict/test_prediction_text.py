@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from factories import make_estimate
-from rehearsal_specimen import answer_of, around, full_answer, shared_model
+from rehearsal_specimen import answer_of, around, full_answer, shared_model, shifted
 from scalewise.predict.answer import Base, Checked
 from scalewise.predict.conclusion import conclusions_from
 from scalewise.predict.cost import Training
@@ -71,11 +71,10 @@ def test_a_check_says_whether_it_held():
 
 def test_what_of_the_checks_error_was_taken_out_is_said_once():
     answer = replace(full_answer(), checks=(Checked(2, around(1.1e-3), around(1e-3)),) * 2)
-    assert checks_text(replace(answer, spread=replace(answer.spread, shift=0.0))) == [
-        check_text(one) for one in answer.checks
-    ]
-    *_, last = checks_text(replace(answer, spread=replace(answer.spread, shift=0.0513)))
-    assert last == "All predicted steps are corrected by -5.0 %, what of that error is likely to last."
+    assert checks_text(answer) == [check_text(one) for one in answer.checks]
+    *_, last = checks_text(shifted(replace(answer, at=answer.at[:2]), 0.0513))
+    numbers = " and ".join(f"{at.ranks} ranks by -5.0 %" for at in answer.at[:2]).replace(" and ", ", ")
+    assert last == f"Predicted steps are corrected by what of that error is likely to last: {numbers}."
     assert checks_text(replace(answer, checks=())) == []
 
 

@@ -13,7 +13,8 @@ from scalewise.analysis.series import series
 from scalewise.predict.answer import Checked
 from scalewise.predict.prediction import LEVEL, QUANTILE
 from scalewise.predict.rank_differences import differences, work_by_rank
-from scalewise.predict.self_check import UNCHECKED, measured, model_error, model_spread
+from scalewise.predict.seen_errors import UNCHECKED
+from scalewise.predict.self_check import measured, model_error, model_spread
 from scalewise.records.rehearsal import TapeRow
 from scalewise.records.spec import Rehearsed
 

@@ -37,7 +37,8 @@ from scalewise.predict.catalogue import catalogue, named_link
 from scalewise.predict.compute_noise import compute_spread
 from scalewise.predict.prediction import Predicted, Spread, predict
 from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
-from scalewise.predict.self_check import UNCHECKED, ModelError, model_error
+from scalewise.predict.seen_errors import UNCHECKED, ModelError
+from scalewise.predict.self_check import model_error
 from scalewise.predict.tape import Compute, Entry, Issue, Tape, Wait
 from scalewise.records.spec import AxisValue
 from scalewise.units import seconds_text

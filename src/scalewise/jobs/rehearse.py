@@ -277,9 +277,9 @@ def _self_check(stage: RehearsalStage, rehearsals: Rehearsals, links: Links) -> 
         link = links.measured(ranks)
         if ranks in rehearsals.found and isinstance(link, Link):
             one = rehearsals.found[ranks]
-            predicted[ranks] = predict(
-                one, link, links.sharing_here(ranks), spread_over(link, tuple(rehearsals.found.values()), ())
-            )
+            sharing = links.sharing_here(ranks)
+            spread = spread_over(link, tuple(rehearsals.found.values()), (), one, sharing)
+            predicted[ranks] = predict(one, link, sharing, spread)
         elif not isinstance(link, Link):
             warnings.append(f"the prediction for {ranks} ranks could not be checked: {link.reason}")
     _write(stage, predicted)
@@ -351,7 +351,7 @@ def _answer(
         used = link
         comparable = link.origin == "measured" and ranks not in batches.altered
         seen = next((made for made in check.measured if made.ranks == ranks), None) if comparable else None
-        spread = spread_over(link, tuple(rehearsals.found.values()), check.rows)
+        spread = spread_over(link, tuple(rehearsals.found.values()), check.rows, one, links.sharing(ranks))
         before = asked[ranks] if ranks in batches.altered else None
         at.append(AtRanks(one, predict(one, link, links.sharing(ranks), spread), seen, before))
     if not at:

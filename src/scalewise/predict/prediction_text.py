@@ -112,11 +112,14 @@ def check_text(check: Checked) -> str:
 def checks_text(answer: RehearsalAnswer) -> list[str]:
     """A sentence for every check, and one on how predictions are corrected by their error."""
     told = [check_text(one) for one in answer.checks]
-    shift = answer.spread.shift
-    if not told or not shift:
+    moved = [
+        f"{ranks_text(at.ranks)} by {100 * expm1(-at.predicted.spread.shift):+.1f} %"
+        for at in answer.at
+        if at.predicted.spread.shift
+    ]
+    if not told or not moved:
         return told
-    moved = f"{100 * expm1(-shift):+.1f} %"
-    return [*told, f"All predicted steps are corrected by {moved}, what of that error is likely to last."]
+    return [*told, f"Predicted steps are corrected by what of that error is likely to last: {', '.join(moved)}."]
 
 
 def change_notes(changes: Changes) -> Iterator[str]:

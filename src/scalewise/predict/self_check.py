@@ -2,22 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, hypot, log, sqrt
+from math import exp, log, sqrt
 from statistics import fmean, stdev
 
-from scalewise.analysis.estimate import QUIET_RUN_CV, Estimate, normal_quantile
+from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.series import Series, series
 from scalewise.predict.answer import Checked, MeasuredStep
 from scalewise.predict.compute_noise import compute_spread
 from scalewise.predict.link import Link
-from scalewise.predict.prediction import LEVEL, QUANTILE, Spread
+from scalewise.predict.prediction import LEVEL, QUANTILE, OnLink, Spread
 from scalewise.predict.rehearsed import RehearsedRank
+from scalewise.predict.seen_errors import UNCHECKED, WORTH_CHECKS, ModelError, chance_of, error_after
+from scalewise.predict.timeline import APART, Sharing, simulate
 from scalewise.records.load import Run
-
-# Before anything was checked here: the error of such predictions elsewhere, a standard deviation of logarithms, over
-# 28 points of gloo among 2 ranks. It is used for other libraries as well, for which nothing was measured.
-UNCHECKED = 0.06
-WORTH_CHECKS = 2  # the earlier knowledge has the weight of this many checks, so that one lucky check does not decide
 
 
 @dataclass(frozen=True)
@@ -32,14 +29,6 @@ class WrittenPrediction:
     level: float = LEVEL  # of the intervals
 
 
-@dataclass(frozen=True)
-class ModelError:
-    """The error that checks of a script suggest for further predictions of the same script over the same link."""
-
-    shift: float  # logarithm of predicted over measured that is taken as systematic
-    spread: float  # standard deviation of the rest
-
-
 def model_error(checks: Sequence[Checked], before: float = UNCHECKED) -> ModelError:
     """Splits prediction errors into a systematic part, which is taken out, and chance, which becomes the spread.
 
@@ -48,27 +37,32 @@ def model_error(checks: Sequence[Checked], before: float = UNCHECKED) -> ModelEr
     is zero, give or take `before`.
     """
     errors = [log(check.ratio) for check in checks]
-    weights = [1 / _chance(check) ** 2 for check in checks]
+    weights = [1 / chance_of(check) ** 2 for check in checks]
     weighted = sum(weight * error for weight, error in zip(weights, errors, strict=True))
     shift = weighted / (1 / before**2 + sum(weights)) if checks else 0.0
     squares = WORTH_CHECKS * before**2 + sum((error - shift) ** 2 for error in errors)
     return ModelError(shift, sqrt(squares / (WORTH_CHECKS + len(checks))))
 
 
-def spread_over(link: Link, rehearsals: Sequence[RehearsedRank], checks: Sequence[Checked]) -> Spread:
-    """The spread of predictions; the checks' error shifts those over the measured link, and only widens all others."""
+def spread_over(
+    link: Link,
+    rehearsals: Sequence[RehearsedRank],
+    checks: Sequence[Checked],
+    one: RehearsedRank,
+    sharing: Sharing = APART,
+) -> Spread:
+    """The spread of a prediction: checks shift those over the measured link, and only widen all others."""
     computing = compute_spread(rehearsals)
     if link.origin != "measured":
-        return Spread(computing, link.spread, model_spread([one.ratio for one in checks]))
-    error = model_error(checks)
+        return Spread(computing, link.spread, model_spread([check.ratio for check in checks]))
+    error = error_after(checks, one.ranks, link, held_up(one, link, sharing))
     return Spread(computing, link.spread, error.spread, error.shift)
 
 
-def _chance(check: Checked) -> float:
-    """The standard deviation of the logarithm of predicted over measured that chance alone would cause."""
-    step = check.measured
-    half = log(step.high / step.low) / (2 * normal_quantile(step.level)) if step.low > 0 else 1.0
-    return hypot(half, QUIET_RUN_CV, QUIET_RUN_CV if step.runs == 1 else 0.0)
+def held_up(one: RehearsedRank, link: Link, sharing: Sharing = APART) -> float:
+    """The share of the usual step in which messages hold up computing."""
+    line = simulate(one.typical, OnLink(link, one.ranks), sharing)
+    return (line.exposed_seconds + line.slowed_seconds) / line.step_seconds if line.step_seconds else 0.0
 
 
 def model_spread(ratios: Sequence[float], before: float = UNCHECKED) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from browser import Browser, find_browser
-from rehearsal_specimen import GIB, answer_of, full_answer, pipeline, shared_model
+from rehearsal_specimen import GIB, answer_of, full_answer, pipeline, shared_model, shifted
 from scalewise.console.output import Output
 from scalewise.console.terminal import show_document
 from scalewise.predict.answer import Refused, RehearsalAnswer
@@ -146,10 +146,10 @@ def test_the_answers_come_in_the_order_of_the_questions(show):
 def test_one_level_is_told_for_measured_and_predicted_steps_alike(show):
     """The steps that were measured were once shown with 95 % intervals below the words `Intervals are of 90 %`."""
     answer = full_answer()
-    text = show(replace(answer, spread=replace(answer.spread, shift=0.05)))
+    text = show(shifted(answer, 0.05))
     assert "Intervals are of 90 %." in text and "95 %" not in text
     assert {answer.base.step.level, *(one.measured.step.level for one in answer.at if one.measured)} == {0.90}
-    assert "All predicted steps are corrected by -4.9 %" in text
+    assert "is likely to last: 2 ranks by -4.9 %, 8 ranks by" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("answer", [full_answer(), answer_of((2, 8, 64, 1024, 16_384), samples=512.0,

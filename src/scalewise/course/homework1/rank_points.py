@@ -31,7 +31,8 @@ from scalewise.predict.measured_link import NoLink, measured_link
 from scalewise.predict.prediction import Predicted, Spread, predict, spread_of_errors
 from scalewise.predict.probe import LinkProbe, place_of
 from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
-from scalewise.predict.self_check import ModelError, model_error
+from scalewise.predict.seen_errors import ModelError
+from scalewise.predict.self_check import model_error
 from scalewise.predict.timeline import APART, Sharing
 from scalewise.predict.wire_fit import MeasuredCollective
 from scalewise.records.load import Run
