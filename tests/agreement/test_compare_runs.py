@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,14 @@ def test_ranks_that_differ_by_more_part_and_the_sentence_says_where():
     assert compared.parting is not None and compared.parting.step == 0
     kind, sentence = sentence_of(compared, "one rank", "2 ranks")
     assert kind == "differs" and "the gradient of w on rank 1 is apart by" in sentence
+
+
+@pytest.mark.parametrize(("share", "parts"), [(3e-3, False), (0.2, True)])
+def test_what_values_near_a_kink_do_is_allowed_for_a_few_times(share: float, parts: bool):
+    other = run(rows(near(TRUE, share, "other")))
+    known = replace(ROUNDED, kinks=run(rows(near(TRUE, 1e-3, "kinks"))))
+    assert parity_of(REFERENCE, other, ROUNDED).parting is not None
+    assert (parity_of(REFERENCE, other, known).parting is not None) == parts
 
 
 def test_a_tensor_that_happens_to_be_rounded_alike_still_has_a_rounding():

@@ -18,6 +18,7 @@ from scalewise.watch.seams import ORDER
 
 REMEMBER = "import torch_state; torch_state.remember()"
 CHANGES: dict[str, dict[str, object]] = {
+    "across_kinks": {},
     "average_gradients": {},
     "cached_input": {},
     "clip_by_whole_norm": {"limit": 1.0},

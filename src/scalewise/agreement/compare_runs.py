@@ -8,6 +8,7 @@ from typing import Literal
 
 from scalewise.agreement.compared_run import ComparedRun, Sketch, Tensors, added, distance, inner
 
+MOST_KINKS = 10.0  # of what all values near a kink together move a tensor by: other values may cross it in another run
 MOST_ROUNDINGS = 50.0  # apart by more is another computation; correct scripts stay below 10, mistakes are above 1000
 What = Literal["gradient", "parameter"]
 
@@ -168,9 +169,10 @@ class _Units:
 
     def _seen(self, what: What, step: int, name: str) -> float:
         base = self._base(what, step, name)
-        found = _of(self._rounding, what).get((step, name), {}) if self._rounding else {}
-        again = next(iter(found.values()), None)
-        return distance(base, again) if base is not None and again is not None else 0.0
+        if base is None or self._rounding is None:
+            return 0.0
+        kinks = _moved(base, self._rounding.kinks, what, step, name)
+        return max(_moved(base, self._rounding, what, step, name), kinks * MOST_KINKS / MOST_ROUNDINGS)
 
     def _common_share(self, what: What, step: int) -> float:
         shares = []
@@ -179,6 +181,12 @@ class _Units:
             if base is not None and base.norm:
                 shares.append(self._seen(what, step, name) / base.norm)
         return median(shares) if shares else 0.0
+
+
+def _moved(base: Sketch, run: ComparedRun | None, what: What, step: int, name: str) -> float:
+    found = _of(run, what).get((step, name), {}) if run else {}
+    again = next(iter(found.values()), None)
+    return distance(base, again) if again is not None else 0.0
 
 
 def factor_between(reference: ComparedRun, other: ComparedRun, step: int) -> tuple[float, float] | None:

@@ -69,6 +69,7 @@ class ComparedRun:
     settings: dict[tuple[int, int], dict[str, float]]  # of rank 0, by step and optimizer
     about: tuple[AboutGivenRow, ...] = ()
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    kinks: "ComparedRun | None" = None  # of a run that shows rounding: one that shows what values near a kink do
 
     @property
     def steps(self) -> int:

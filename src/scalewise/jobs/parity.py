@@ -25,13 +25,17 @@ from scalewise.jobs.reporter import Reporter
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.adhoc import check_script
-from scalewise.plan.parity_specs import compared_spec, given_change, rounding_change, start_change
+from scalewise.plan.parity_specs import KINKS, compared_spec, given_change, rounding_change, start_change
 from scalewise.plan.python_file import check_is_python
 from scalewise.records.parity import SHAPES_FILE
 from scalewise.records.spec import Change
 from scalewise.units import counted
 
 NOT_REPEATED = 1e-3  # share of a gradient by which two runs of one rank may differ in single precision
+KINKS_NOTE = (
+    "A value before a ReLU was zero but for rounding, which decides whether it counts: what that does to gradients was "
+    "measured and allowed for."
+)
 LAYERS = {"sources": "the batches", "inputs": "the modules' inputs and targets"}
 
 
@@ -107,6 +111,10 @@ def _compared(runs: ParityRuns, notes: list[str]) -> ParityAnswer:
         raise Untold("no parameter of one rank is found again on the ranks: they have other names or shapes")
     _check_gradients(reference, compared)
     _check_start(compared)
+    if compared.parting is not None:
+        rounding = with_kinks(runs, rounding, changes, "-scaled" if scale is not None else "")
+        compared = parity_of(reference, together, rounding)
+        notes += [KINKS_NOTE] * (compared.parting is None)
     kind, sentence = sentence_of(compared, "one rank", f"{ranks} ranks")
     answer = ParityAnswer(runs.request.script.name, ranks, kind, sentence, compared, relative_rounding=share)
     if compared.parting is not None and (said := loss_sentence(reference, together, rounding, compared.parting.step)):
@@ -196,6 +204,16 @@ def rounding_of(runs: ParityRuns, changes: Sequence[Change], which: str = "") ->
     except Untold:
         whole = compared_spec(runs.alone, f"one-rank-rounding{which}-unsplit", steps, (*turned, rounding_change(1)))
         return runs.make_compared(whole, "one rank, rounded otherwise,")
+
+
+def with_kinks(runs: ParityRuns, rounding: ComparedRun, changes: Sequence[Change], which: str = "") -> ComparedRun:
+    """The rounding, which knows now what values do that lie at the kink of a ReLU; as it was where there are none."""
+    spec = compared_spec(runs.alone, f"one-rank-kinks{which}", runs.request.steps, (*changes, KINKS))
+    try:
+        kinks = runs.make_compared(spec, "one rank with values near a kink turned")
+    except Untold:
+        return rounding
+    return replace(rounding, kinks=kinks) if kinks.run.applied(KINKS.name) else rounding
 
 
 def _backward(change: Change) -> Change:

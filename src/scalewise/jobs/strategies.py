@@ -24,7 +24,7 @@ from scalewise.analysis.summary import ArmRow, summarise
 from scalewise.errors import BadRequest
 from scalewise.jobs.failure_messages import refusal
 from scalewise.jobs.measure import Here, Where, planned, suite_folder
-from scalewise.jobs.parity import check_repeats, rounding_of
+from scalewise.jobs.parity import KINKS_NOTE, check_repeats, rounding_of, with_kinks
 from scalewise.jobs.parity_causes import proved_cause
 from scalewise.jobs.parity_runs import STEPS, ParityRequest, ParityRuns, Untold
 from scalewise.jobs.reporter import Reporter
@@ -162,6 +162,7 @@ class _Stage:
         self.folder: SuiteFolder = suite_folder(suite, plan, here.facts, Where(request.out, again=True))
         self.notes: list[str] = []
         self.ended: dict[str, tuple[str, str]] = {}  # arms without numbers: kind of row, and the reason
+        self._kinks: ComparedRun | None = None
         self.removed: set[str] = set()  # arms whose communication can be removed
 
     # ---- the runs
@@ -224,6 +225,11 @@ class _Stage:
         if not equal_data(reference, run):
             raise Untold("the ranks together did not take the samples that one rank takes")
         compared = parity_of(reference, run, rounding)
+        if compared.parting is not None:
+            rounding = self._with_kinks(bench, rounding)
+            compared = parity_of(reference, run, rounding)
+            if compared.parting is None and KINKS_NOTE not in self.notes:
+                self.notes.append(KINKS_NOTE)
         if not compared.steps or not compared.steps[0].tensors:
             raise Untold("no parameter of one rank is found again on the ranks")
         kind, sentence = sentence_of(compared, ALONE, arm.name)
@@ -232,6 +238,12 @@ class _Stage:
         if kind == "differs" and self.request.causes:
             cause, _ = proved_cause(bench, reference, run, rounding, compared)
         return StrategyParity(kind, sentence, parting.step + 1 if parting else None, worst, cause)
+
+    def _with_kinks(self, bench: ParityRuns, rounding: ComparedRun) -> ComparedRun:
+        """The rounding with that of values near a kink, which is measured once, when an arm is apart."""
+        if self._kinks is None:
+            self._kinks = with_kinks(bench, rounding, ())
+        return self._kinks
 
     def _note_reference(self, reference: ComparedRun, rounding: ComparedRun) -> None:
         share = relative_rounding(reference, rounding)

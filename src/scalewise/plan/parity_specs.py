@@ -46,6 +46,9 @@ def stop_change(steps: int) -> Change:
     return Change("stop_after", {"steps": steps})
 
 
+KINKS = Change("across_kinks")
+
+
 def rounding_change(ranks: int) -> Change:
     """Computes the same in parts, as these ranks do."""
     return Change("other_rounding", {"parts": ranks})

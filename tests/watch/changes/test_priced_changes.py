@@ -82,3 +82,21 @@ def test_every_rank_names_the_changes_it_was_given(runner) -> None:
 
     (start,) = _of(slowed, 0, StartRow)
     assert any("slow" in text for text in start.changes)
+
+
+def test_a_value_that_is_zero_but_for_rounding_lies_on_the_other_side_of_the_kink(runner) -> None:
+    plain = runner.raw("kinks.py").stdout[0].splitlines()
+    across = runner.watched("kinks.py", **change("across_kinks"))
+
+    assert across.codes == (0,), across.stderr
+    turned = across.stdout[0].splitlines()
+    assert plain[0] == "module [1.0, 0.0, 1.0, 0.0]" and plain[3] == "leaky [1.0, 0.01, 1.0, 0.01]"
+    assert turned[:5] == [
+        "module [1.0, 0.0, 0.0, 0.0]",
+        "in place [1.0, 0.0, 0.0, 0.0]",
+        "function [1.0, 0.0, 0.0, 0.0]",
+        "leaky [1.0, 0.01, 0.01, 0.01]",
+        "method [1.0, 0.0, 0.0, 0.0]",
+    ]
+    assert turned[5:] == plain[5:]  # half precision, and what is not learnt from
+    assert _applied(across) == {"across_kinks": 5}
