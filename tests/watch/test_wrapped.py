@@ -69,8 +69,8 @@ BY_HAND = {
     # What a comparison of ranks is made of came later, and is still to move.
     "parity/sources", "parity/given", "parity/joint_statistics",
 }  # fmt: skip
-# In `emulation/`; in the recorder; in `parity/sources`.
-ELSEWHERE = {"emulate_link", "slow_rank", "sleep_before_backward", "given_of_all_ranks"}
+# In `emulation/`; in the recorder; in `parity/sources`; in `strategy/`, of which one at a time can be applied.
+ELSEWHERE = {"emulate_link", "slow_rank", "sleep_before_backward", "given_of_all_ranks", "with_zero1", "with_fsdp2"}
 RUNS: dict[str, dict[str, object]] = {
     "plain": {},
     "timed": {"ranks": 2},

@@ -353,9 +353,11 @@ _CHANGES = (
          "torch.optim.Optimizer.__init__"),
     ),
     Concern("changes/with_ddp", "replayed", ()),  # by the functions of strategy/, as all strategies
+    Concern("changes/with_fsdp2", "replayed", ()),
+    Concern("changes/with_zero1", "replayed", ()),
     Concern(
         "strategy/single_device", "replayed",
-        ("torch.nn.Module.__call__", "torch.optim.Optimizer.__init__", _AFTER_STEP),
+        ("torch.autograd.backward", "torch.nn.Module.__call__", "torch.optim.Optimizer.__init__", _AFTER_STEP),
     ),
     Concern("strategy/shares", "replayed", _in(_LOADER, "__init__ __iter__")),
     Concern("changes/average_gradients", "replayed", (_BEFORE_STEP,)),

@@ -15,17 +15,25 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.optim.optimizer import Optimizer
-from torch.utils import _pytree as pytree
 
 from scalewise.records.examination import AbstainedRow
 from scalewise.watch.batch_rows import first_tensor
 from scalewise.watch.call_arguments import receiver
 from scalewise.watch.changes import ChangeGuard
+from scalewise.watch.examination.backward import reductions
 from scalewise.watch.hooks.axis import takes_time_first
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.seams import Given, seam, step_hooks
-from scalewise.watch.strategy.deferred import Recorded, StandIn, rows_of_part
 from scalewise.watch.strategy.shares import TOO_FEW, LoaderShares, Span, rank_and_ranks, span
+from scalewise.watch.strategy.stand_ins import (
+    OwnRows,
+    Recorded,
+    StandIn,
+    autocast_as,
+    autocast_now,
+    mapped,
+    tensors_in_order,
+)
 from scalewise.watch.wrappers import kind_of
 
 Forward = Any  # what is called in place of the model: a module, most often
@@ -69,15 +77,16 @@ class SingleDevice:
         self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._applied: tuple[weakref.ref[nn.Module], Forward] | None = None
         self._inside = False
-        self._calls: list[tuple[Recorded, tuple[Any, ...], dict[str, Any], Any, Any]] = []
+        self._calls: list[tuple[tuple[Any, ...], dict[str, Any], Any, Any]] = []
         self._under_way: Recorded | None = None
         self._likes: dict[Any, Any] = {}  # results of the model on inputs of these shapes, without values
-        self._sums: bool | None = None  # whether the loss is a sum over samples; None: not known
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
         self._loaders = LoaderShares(self._guard, self.refuse) if strategy.divides else None
         seam(Optimizer, "__init__").after(self._guard, self._optimizer_made)
         step_hooks.after(self._guard, self._stepped)
+        self._loss_seen = False
+        self._first_backward = seam(torch.autograd, "backward").before(self._guard, self._goes_backward)
         self._finding = seam(nn.Module, "__call__").around(self._called)
 
     def refuse(self, reason: str) -> Any:
@@ -135,17 +144,18 @@ class SingleDevice:
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
         trained = Trained(module, optimizers, args, kwargs, device, self.rank, self.ranks)
         self._device = device
-        if self._defers:
+        if self.strategy.micro_batches > 1 or (
+            self.strategy.divides and not self._fed and _may_take_time_first(module)
+        ):
             self._like(module, args, kwargs)  # while the model is still whole
         forward = self.strategy.apply(trained)
         self._applied = (weakref.ref(module), forward)
         self._route(module)
 
     @property
-    def _defers(self) -> bool:
-        """Tells whether passes are made part by part when the script goes backward."""
-        fed = self._loaders is not None and self._loaders.fed
-        return self.strategy.micro_batches > 1 or (self.strategy.divides and not fed)
+    def _fed(self) -> bool:
+        """Tells whether loaders deal out a rank's own rows, so that the model is called with these alone."""
+        return self._loaders is not None and self._loaders.fed
 
     def _route(self, module: nn.Module) -> None:
         """Gives the model a class of its own, whose calls go through the strategy: others stay as fast as they were."""
@@ -176,9 +186,11 @@ class SingleDevice:
         self.recorder.intervene(self.strategy.name)
         self._inside = True
         try:
-            if not self._defers:
-                return self._forward(*args, **kwargs)
-            return self._deferred(module, args, kwargs)
+            if self.strategy.micro_batches > 1:
+                return self._recorded(module, args, kwargs)
+            if self.strategy.divides and not self._fed:
+                return self._on_own_rows(args, kwargs)
+            return self._forward(*args, **kwargs)
         except CannotApply as reason:
             self.refuse(str(reason))
         finally:
@@ -189,31 +201,29 @@ class SingleDevice:
         assert self._applied is not None
         return self._applied[1]
 
-    def _deferred(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        found = first_tensor((args, kwargs), depth=5)
-        rows = found.shape[0] if found is not None and found.dim() else 0
-        recorded = self._under_way
+    def _on_own_rows(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        rows = _rows(args, kwargs)
+        own = span(rows, self.rank, self.ranks)
+        given = _cut((args, kwargs), rows, own)
+        return mapped(self._forward(*given[0], **given[1]), OwnRows(rows, own, self._device).stand_in)
+
+    def _recorded(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        rows, recorded = _rows(args, kwargs), self._under_way
         if recorded is None or recorded.over or recorded.rows != rows:
             recorded = self._under_way = Recorded(rows, self._device, self)
             self._calls.clear()
         outputs = recorded.outputs(self._like(module, args, kwargs))
-        state = torch.is_autocast_enabled(self._device.type), torch.get_autocast_dtype(self._device.type)
-        self._calls.append((recorded, args, kwargs, outputs, state))
+        self._calls.append((args, kwargs, outputs, autocast_now(self._device)))
         return outputs
 
     def _like(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The model's result without values; the model is really called once for each shape of its inputs."""
-        leaves, form = pytree.tree_flatten((args, kwargs))
-        key = (str(form), *((one.shape, one.dtype) if isinstance(one, torch.Tensor) else repr(one) for one in leaves))
+        key = tuple((one.shape, one.dtype) for one in tensors_in_order((args, kwargs)))
         if key not in self._likes:
-            with _time_first_refused(module, leaves, self._fed), _as_it_was(module, self._device), torch.no_grad():
+            with _time_first_refused(module, key, self._fed), _as_it_was(module, self._device), torch.no_grad():
                 result = nn.Module.__call__(module, *args, **kwargs)
-            self._likes[key] = pytree.tree_map_only(torch.Tensor, lambda one: one.to("meta"), result)
+            self._likes[key] = mapped(result, lambda one: one.to("meta"))
         return self._likes[key]
-
-    @property
-    def _fed(self) -> bool:
-        return self._loaders is not None and self._loaders.fed
 
     def _spans(self, rows: int) -> list[Span]:
         """The rows of each micro-batch of this rank."""
@@ -236,77 +246,70 @@ class SingleDevice:
             held = number < len(spans) - 1
             with self.strategy.hold_back(self._forward) if held else contextlib.nullcontext():
                 values = self._part(recorded, own)
-                real = values[loss.number]
-                if self._sums is None:
-                    self._sums = self._adds_up(recorded, loss, values, own)
-                (real * weights[number] if len(spans) > 1 else real).backward()
+                self._look_at_loss(values[loss.number])
+                (values[loss.number] * weights[number]).backward()
             parts.append({name: one.detach() for name, one in values.items()})
         recorded.finish(parts, spans, weights)
-
-    def early(self, recorded: Recorded, values: dict[int, torch.Tensor]) -> Span:
-        """Makes the forward pass of the only part."""
-        spans = self._spans(recorded.rows)
-        if len(spans) > 1:
-            self.refuse(
-                "the script reads its loss or an output before its backward pass, when only the first micro-batches "
-                "could have been computed"
-            )
-        values.update(self._part(recorded, spans[0]))
-        return spans[0]
 
     def _part(self, recorded: Recorded, own: Span) -> dict[int, torch.Tensor]:
         """Everything from the model's outputs to the loss, on some of the rows."""
         values: dict[int, torch.Tensor] = {}
-        for of, args, kwargs, outputs, (enabled, dtype) in self._calls:
-            if of is not recorded:
-                continue
-
-            def part(one: torch.Tensor) -> torch.Tensor:
-                divides = one.dim() and one.shape[0] == recorded.rows
-                return rows_of_part(one, recorded.rows, own) if divides else one
-
-            given = pytree.tree_map_only(torch.Tensor, part, (args, kwargs))
+        for args, kwargs, outputs, autocast in self._calls:
+            given = _cut((args, kwargs), recorded.rows, own)
             self._inside = True
             try:
-                with torch.autocast(self._device.type, dtype=dtype, enabled=enabled):
+                with autocast_as(self._device, autocast):
                     result = self._forward(*given[0], **given[1])
             finally:
                 self._inside = False
-            for stands, real in zip(pytree.tree_leaves(outputs), pytree.tree_leaves(result), strict=True):
-                if isinstance(stands, StandIn):
-                    values[stands.number] = real
+            pairs = zip(tensors_in_order(outputs), tensors_in_order(result), strict=True)
+            values.update((stands.number, real) for stands, real in pairs if isinstance(stands, StandIn))
         recorded.repeat(values, own)
         return values
 
-    def _adds_up(self, recorded: Recorded, loss: StandIn, values: dict[int, torch.Tensor], own: Span) -> bool:
-        """Tells whether the loss of a part is the sum, not the mean, of the losses of its halves; refuses a sum."""
-        begin, end = own
-        middle = (begin + end) // 2
-        if middle in (begin, end):
-            return False
-        outputs = {stands.number for of, _, _, given, _ in self._calls for stands in pytree.tree_leaves(given)
-                   if of is recorded and isinstance(stands, StandIn)}  # fmt: skip
-        if loss.number in outputs:
-            return False  # the model computes its loss itself
-        halves = []
-        for half in ((begin, middle), (middle, end)):
-            some = {number: one.detach() for number, one in values.items() if number in outputs}
-            rows = (half[0] - begin, half[1] - begin)
-            cut = {number: rows_of_part(one, end - begin, rows) if one.dim() else one for number, one in some.items()}
-            with torch.no_grad():
-                recorded.repeat(cut, half)
-            halves.append(float(cut[loss.number]))
-        whole, apart = float(values[loss.number].detach()), abs(sum(halves)) / 2
-        summed = apart > 0 and abs(whole - sum(halves)) < 1e-3 * abs(whole)
-        if summed and self.strategy.divides:
+    def _goes_backward(self, args: tuple[Any, ...], kwargs: Given) -> None:
+        self._look_at_loss(args[0] if args else kwargs["tensors"])
+
+    def _look_at_loss(self, loss: Any) -> None:
+        """Looks at the first loss: averaged over ranks, the gradient of a sum is too short."""
+        if self._loss_seen:
+            return
+        self._loss_seen = True
+        seam(torch.autograd, "backward").leave(self._first_backward)
+        if self.strategy.divides and isinstance(loss, torch.Tensor) and _is_sum(loss):
             self.refuse(
                 "the loss is a sum over samples: averaged over ranks, its gradient would be "
                 f"{self.ranks} times shorter than that of one rank"
             )
-        return summed
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._under_way = None
+
+
+def _rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    found = first_tensor((args, kwargs), depth=5)
+    return found.shape[0] if found is not None and found.dim() else 0
+
+
+def _cut(given: Any, rows: int, own: Span) -> Any:
+    """The model's arguments, with these rows of every tensor that has as many as the batch."""
+    return mapped(given, lambda one: one[own[0] : own[1]] if one.dim() and one.shape[0] == rows else one)
+
+
+def _is_sum(loss: torch.Tensor) -> bool:
+    """Tells whether the loss is a sum of sums over samples, and nothing is done to it afterwards."""
+    sums = {one.node for one in reductions([loss]) if one.kind == "sum"}
+
+    def only_added(node: Any) -> bool:
+        if node in sums:
+            return True
+        return (
+            node is not None
+            and node.name().startswith("AddBackward")
+            and all(only_added(child) for child, _ in node.next_functions)
+        )
+
+    return bool(sums) and only_added(loss.grad_fn)
 
 
 @contextlib.contextmanager
@@ -320,22 +323,24 @@ def _as_it_was(module: nn.Module, device: torch.device) -> Iterator[None]:
             one.copy_(before)
 
 
+_TIME_FIRST = nn.RNNBase, nn.MultiheadAttention
+
+
+def _may_take_time_first(module: nn.Module) -> bool:
+    return any(isinstance(one, _TIME_FIRST) and not one.batch_first for one in module.modules())
+
+
 @contextlib.contextmanager
-def _time_first_refused(module: nn.Module, leaves: list[Any], fed: bool) -> Iterator[None]:
+def _time_first_refused(module: nn.Module, key: Any, fed: bool) -> Iterator[None]:
     """Raises CannotApply if the model takes time first, as its batch then lies along another dimension."""
-    given = next((one.shape for one in leaves if isinstance(one, torch.Tensor)), torch.Size())
     seen = []
 
     def look(layer: nn.Module, args: Any, kwargs: Any) -> None:
-        if takes_time_first(layer, args, kwargs, given):
+        if takes_time_first(layer, args, kwargs, key[0][0]):
             seen.append(layer)
 
-    kinds = (nn.RNNBase, nn.MultiheadAttention)
-    handles = [
-        layer.register_forward_pre_hook(look, with_kwargs=True)
-        for layer in module.modules()
-        if isinstance(layer, kinds)
-    ]
+    layers = [one for one in module.modules() if isinstance(one, _TIME_FIRST)]
+    handles = [one.register_forward_pre_hook(look, with_kwargs=True) for one in layers]
     try:
         yield
     finally:

@@ -1,0 +1,55 @@
+"""Trains a script for one device with DDP and ZeroRedundancyOptimizer: each rank holds a part of the optimizer's state."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.optim.optimizer import Optimizer
+
+from scalewise.records.changes import AxisValue, Declared
+from scalewise.watch.changes.with_ddp import wrapped
+from scalewise.watch.recorder import Recorder
+from scalewise.watch.strategy.single_device import CannotApply, SingleDevice, Strategy, Trained
+
+NAME = "with_zero1"
+CHANGE = Declared(least_ranks=2, strategies={"ZeRO-1": "with_zero1"})
+
+
+def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
+    """Wraps the model, and lets the steps of the script's optimizers be made by others."""
+    SingleDevice(recorder, Strategy(NAME, _applied))
+
+
+def _applied(trained: Trained) -> Any:
+    for optimizer in trained.optimizers:
+        _divide(optimizer)
+    return wrapped(trained)
+
+
+def _divide(optimizer: Optimizer) -> None:
+    """Has another optimizer make this one's steps; both share their groups, so that schedulers reach it."""
+    made: Any = type(optimizer)
+    taken = inspect.signature(made.__init__).parameters
+    settings = {name: value for name, value in optimizer.defaults.items() if name in taken}
+    missing = [
+        name
+        for name, one in list(taken.items())[2:]
+        if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD and name not in settings
+    ]
+    if optimizer.state or missing:
+        why = (
+            f"it takes {', '.join(missing)}, which it does not keep"
+            if missing
+            else "it has state before its first step"
+        )
+        raise CannotApply(f"{made.__name__} cannot be made again for a part of the parameters: {why}")
+    groups: Any = [dict(group) for group in optimizer.param_groups]
+    parts = ZeroRedundancyOptimizer(groups, optimizer_class=made, **settings)
+    optimizer.param_groups = parts.param_groups
+
+    def step(closure: Any = None, **kwargs: Any) -> Any:
+        optimizer._opt_called = True  # type: ignore[attr-defined]  # as a scheduler of torch's wants to see it
+        return parts.step(closure, **kwargs)
+
+    optimizer.step = step  # type: ignore[method-assign]
