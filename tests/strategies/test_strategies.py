@@ -6,6 +6,7 @@ import pytest
 from strategy_scripts import ACCUMULATED_BY_HAND, BY_HAND, DRAWN, HEAD, IN_THE_MODEL, LOADER, READ_BEFORE
 
 from scalewise.agreement.strategy_table import StrategiesAnswer, StrategyRow
+from scalewise.jobs.strategies import known_strategies
 from scalewise.report.documents.strategies_document import strategies_document
 from shared_servers import CommandLine
 
@@ -30,20 +31,32 @@ def test_a_script_that_draws_its_own_batches_trains_what_one_rank_trains(room, s
     assert room.printed(script, "with_ddp") == wanted
 
 
-def test_the_table_has_steps_memory_bytes_and_parity(room):
-    answer = room.compare(LOADER, "with_ddp", "with_ddp:accumulate=4")
+def test_every_strategy_has_a_row_with_steps_memory_bytes_and_parity(room):
+    answer = room.compare(LOADER)
     (base, *others) = answer.rows
     assert base.change == "" and base.parity is None and base.handed_over_bytes is None
-    assert {one.name for one in others} == {"DDP", "DDP, 4 micro-batches"}
+    assert {one.name for one in others} == set(known_strategies())
     for one in others:
         assert one.kind == "measured" and one.parity is not None and one.parity.kind == "same", one
         assert one.step is not None and one.peak_bytes and one.handed_over_bytes
-    assert "is the fastest of 2 on 2 ranks" in answer.sentences[0]
+    assert f"is the fastest of {len(others)} on 2 ranks" in answer.sentences[0]
     assert strategies_document(answer).sections[1].blocks
+
+
+def test_ranks_that_divide_state_hold_less(room):
+    text = LOADER.replace("nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, 4)", "nn.Linear(12, 400), nn.Linear(400, 4)")
+    answer = room.compare(text, "with_ddp", "with_zero1", "with_fsdp2", parity=False)
+    ddp, zero, sharded = (row(answer, one).memory for one in ("with_ddp", "with_zero1", "with_fsdp2"))
+    assert zero["optimizer state"] < 0.6 * ddp["optimizer state"] and zero["weights"] == ddp["weights"]
+    assert sharded["optimizer state"] < 0.6 * ddp["optimizer state"]
 
 
 TOO_SMALL = "a batch of 1 has fewer samples than there are ranks (2)"
 SUM = LOADER.replace("model(a), b)", "model(a), b, reduction='sum')")
+SUMS = SUM.replace(
+    "nn.functional.mse_loss(model(a), b, reduction='sum')",
+    "(nn.functional.mse_loss(model(a), b, reduction='sum') - 0.5 * model(a).abs().sum())",
+)
 TWO_MODELS = LOADER.replace(
     "optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)",
     "other = nn.Linear(4, 4)\noptimizer = torch.optim.AdamW([*model.parameters(), *other.parameters()], lr=0.01)",
@@ -54,6 +67,7 @@ TWO_MODELS = LOADER.replace(
     ("script", "change", "said"),
     [
         (SUM, "with_ddp:accumulate=4", "the loss is a sum over samples"),
+        (SUMS, "with_ddp", "the loss is a sum over samples"),
         (TWO_MODELS, "with_ddp", "the script trains more than the module that it calls (Sequential)"),
         (LOADER.replace("batch_size=12", "batch_size=1"), "with_ddp", TOO_SMALL),
         (DRAWN.replace("(12,)", "(1,)"), "with_ddp", TOO_SMALL),

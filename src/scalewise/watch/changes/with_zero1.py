@@ -1,4 +1,4 @@
-"""Trains a script for one device with DDP and ZeroRedundancyOptimizer: each rank holds a part of the optimizer's state."""
+"""Trains a script for one device with DDP and ZeroRedundancyOptimizer: each rank has a part of the optimizer's state."""
 
 import inspect
 from collections.abc import Mapping
@@ -38,11 +38,7 @@ def _divide(optimizer: Optimizer) -> None:
         if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD and name not in settings
     ]
     if optimizer.state or missing:
-        why = (
-            f"it takes {', '.join(missing)}, which it does not keep"
-            if missing
-            else "it has state before its first step"
-        )
+        why = f"it takes {', '.join(missing)}, which it does not keep" if missing else "it has state already"
         raise CannotApply(f"{made.__name__} cannot be made again for a part of the parameters: {why}")
     groups: Any = [dict(group) for group in optimizer.param_groups]
     parts = ZeroRedundancyOptimizer(groups, optimizer_class=made, **settings)

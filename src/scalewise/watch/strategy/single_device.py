@@ -297,19 +297,17 @@ def _cut(given: Any, rows: int, own: Span) -> Any:
 
 
 def _is_sum(loss: torch.Tensor) -> bool:
-    """Tells whether the loss is a sum of sums over samples, and nothing is done to it afterwards."""
-    sums = {one.node for one in reductions([loss]) if one.kind == "sum"}
-
-    def only_added(node: Any) -> bool:
+    """Tells whether all terms of the loss are sums over samples, and one at least is added as it is."""
+    found = reductions([loss])
+    sums = {one.node for one in found if one.kind == "sum"}
+    waiting = [loss.grad_fn]
+    while waiting and len(sums) == len(found):
+        node = waiting.pop()
         if node in sums:
             return True
-        return (
-            node is not None
-            and node.name().startswith("AddBackward")
-            and all(only_added(child) for child, _ in node.next_functions)
-        )
-
-    return bool(sums) and only_added(loss.grad_fn)
+        if node is not None and node.name().startswith("AddBackward"):
+            waiting += [child for child, _ in node.next_functions]
+    return False
 
 
 @contextlib.contextmanager

@@ -11,9 +11,7 @@ def swapped_parameters(trained: Trained) -> Iterator[None]:
     """Gives the optimizers the new parameter of each name, in place of the one that had it before."""
     for optimizer in trained.optimizers:
         if optimizer.state:
-            raise CannotApply(
-                f"{type(optimizer).__name__} has state before its first step, which belongs to whole tensors"
-            )
+            raise CannotApply(f"{type(optimizer).__name__} has state before its first step, of whole parameters")
     before = {id(one): name for name, one in trained.model.named_parameters(remove_duplicate=False)}
     yield
     after = dict(trained.model.named_parameters(remove_duplicate=False))
