@@ -70,7 +70,10 @@ BY_HAND = {
     "parity/sources", "parity/given", "parity/joint_statistics",
 }  # fmt: skip
 # In `emulation/`; in the recorder; in `parity/sources`; in `strategy/`, of which one at a time can be applied.
-ELSEWHERE = {"emulate_link", "slow_rank", "sleep_before_backward", "given_of_all_ranks", "with_zero1", "with_fsdp2"}
+ELSEWHERE = {
+    "emulate_link", "slow_rank", "sleep_before_backward", "given_of_all_ranks",
+    "with_fsdp2", "with_pipeline", "with_tensor_parallel", "with_zero1",
+}  # fmt: skip
 RUNS: dict[str, dict[str, object]] = {
     "plain": {},
     "timed": {"ranks": 2},

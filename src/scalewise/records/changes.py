@@ -32,6 +32,7 @@ class Declared:
     between_steps: bool = False  # it saves time between steps, too, which runs that take turns cannot show
     compiles: bool = False  # the first step takes as long as compiling does
     before_hooks: bool = False  # it is installed inside the watcher's own hooks, not around them
+    feeds_first: bool = False  # of a strategy: only the first rank's model is given the batch
     strategies: dict[str, str] = field(default_factory=dict)  # rows of `scalewise strategies`, and the change of each
 
     @property

@@ -352,9 +352,7 @@ _CHANGES = (
         (*_in("torch.GradScaler", "scale unscale_"), *_in("torch.nn.utils", "clip_grad_norm_ clip_grad_value_"),
          "torch.optim.Optimizer.__init__"),
     ),
-    Concern("changes/with_ddp", "replayed", ()),  # by the functions of strategy/, as all strategies
-    Concern("changes/with_fsdp2", "replayed", ()),
-    Concern("changes/with_zero1", "replayed", ()),
+    Concern("changes/with_ddp", "replayed", ()),  # by the functions of strategy/
     Concern(
         "strategy/single_device", "replayed",
         ("torch.autograd.backward", "torch.nn.Module.__call__", "torch.optim.Optimizer.__init__", _AFTER_STEP),

@@ -1,10 +1,9 @@
-"""Trains a script for one device with DDP and ZeroRedundancyOptimizer: each rank has a part of the optimizer's state."""
+"""Trains a script for one device with DDP and ZeroRedundancyOptimizer, which divides the optimizer's state."""
 
 import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.optim.optimizer import Optimizer
 
 from scalewise.records.changes import AxisValue, Declared
@@ -29,6 +28,8 @@ def _applied(trained: Trained) -> Any:
 
 def _divide(optimizer: Optimizer) -> None:
     """Has another optimizer make this one's steps; both share their groups, so that schedulers reach it."""
+    from torch.distributed.optim import ZeroRedundancyOptimizer  # compiles scripts when it is imported, with a warning
+
     made: Any = type(optimizer)
     taken = inspect.signature(made.__init__).parameters
     settings = {name: value for name, value in optimizer.defaults.items() if name in taken}

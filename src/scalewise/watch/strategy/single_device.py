@@ -50,6 +50,32 @@ class Trained:
     device: torch.device
     rank: int
     ranks: int
+    unwatched: Callable[[], Any]  # a context for calls of modules that are no training
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """One call of the model that is to be made part by part."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    outputs: Any  # stand-ins for its result
+    autocast: tuple[bool, torch.dtype]
+
+
+@dataclass(frozen=True)
+class PassByParts:
+    """What a strategy needs to know to make forward and backward of all parts itself."""
+
+    recorded: Recorded
+    loss: StandIn
+    calls: tuple[ModelCall, ...]
+    look_at_loss: Callable[[torch.Tensor], None]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows of the batch."""
+        return self.recorded.rows
 
 
 @dataclass(frozen=True)
@@ -61,6 +87,13 @@ class Strategy:
     divides: bool = True  # each rank takes its share of the batch; if not, every rank takes all of it
     micro_batches: int = 1  # into which a share is divided further
     hold_back: Callable[[Forward], Any] = lambda forward: contextlib.nullcontext()  # around all but the last of them
+    # Makes the passes itself; returns for each part what it knows of the stand-ins, by number.
+    passes: Callable[[Forward, PassByParts], list[dict[int, torch.Tensor]]] | None = None
+
+    @property
+    def by_parts(self) -> bool:
+        """Tells whether passes are made when the script goes backward."""
+        return self.micro_batches > 1 or self.passes is not None
 
 
 class CannotApply(Exception):
@@ -77,7 +110,7 @@ class SingleDevice:
         self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._applied: tuple[weakref.ref[nn.Module], Forward] | None = None
         self._inside = False
-        self._calls: list[tuple[tuple[Any, ...], dict[str, Any], Any, Any]] = []
+        self._calls: list[ModelCall] = []
         self._under_way: Recorded | None = None
         self._likes: dict[Any, Any] = {}  # results of the model on inputs of these shapes, without values
         if torch.cuda.is_available():
@@ -142,11 +175,10 @@ class SingleDevice:
             raise CannotApply(TOO_FEW.format(rows=found.shape[0], ranks=self.ranks))
         device = next(module.parameters()).device
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-        trained = Trained(module, optimizers, args, kwargs, device, self.rank, self.ranks)
+        trained = Trained(module, optimizers, args, kwargs, device, self.rank, self.ranks, self._unwatched)
         self._device = device
-        if self.strategy.micro_batches > 1 or (
-            self.strategy.divides and not self._fed and _may_take_time_first(module)
-        ):
+        cut = self.strategy.divides and not self._fed
+        if self.strategy.by_parts or (cut and _may_take_time_first(module)):
             self._like(module, args, kwargs)  # while the model is still whole
         forward = self.strategy.apply(trained)
         self._applied = (weakref.ref(module), forward)
@@ -163,6 +195,8 @@ class SingleDevice:
 
         def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
             if owner._inside or not torch.is_grad_enabled() or not owner.recorder.on:
+                if owner.strategy.passes is not None and not owner._inside:
+                    owner.refuse("the script evaluates its model between training steps, and a stage has a part of it")
                 return base.__call__(self, *args, **kwargs)
             return owner._train(self, args, kwargs)
 
@@ -186,7 +220,7 @@ class SingleDevice:
         self.recorder.intervene(self.strategy.name)
         self._inside = True
         try:
-            if self.strategy.micro_batches > 1:
+            if self.strategy.by_parts:
                 return self._recorded(module, args, kwargs)
             if self.strategy.divides and not self._fed:
                 return self._on_own_rows(args, kwargs)
@@ -213,17 +247,27 @@ class SingleDevice:
             recorded = self._under_way = Recorded(rows, self._device, self)
             self._calls.clear()
         outputs = recorded.outputs(self._like(module, args, kwargs))
-        self._calls.append((args, kwargs, outputs, autocast_now(self._device)))
+        self._calls.append(ModelCall(args, kwargs, outputs, autocast_now(self._device)))
         return outputs
 
     def _like(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The model's result without values; the model is really called once for each shape of its inputs."""
         key = tuple((one.shape, one.dtype) for one in tensors_in_order((args, kwargs)))
         if key not in self._likes:
-            with _time_first_refused(module, key, self._fed), _as_it_was(module, self._device), torch.no_grad():
+            alike = _as_it_was(module, self._device)
+            with self._unwatched(), _time_first_refused(module, key, self._fed), alike, torch.no_grad():
                 result = nn.Module.__call__(module, *args, **kwargs)
             self._likes[key] = mapped(result, lambda one: one.to("meta"))
         return self._likes[key]
+
+    @contextlib.contextmanager
+    def _unwatched(self) -> Iterator[None]:
+        """Lets the watcher pass over calls of modules that the script does not make."""
+        was, self.recorder.on = self.recorder.on, False
+        try:
+            yield
+        finally:
+            self.recorder.on = was
 
     def _spans(self, rows: int) -> list[Span]:
         """The rows of each micro-batch of this rank."""
@@ -239,6 +283,9 @@ class SingleDevice:
 
     def run(self, recorded: Recorded, loss: StandIn) -> None:
         """Makes the forward and backward passes of all parts; only the last one exchanges gradients."""
+        if self.strategy.passes is not None:
+            self._run_by_strategy(recorded, loss)
+            return
         spans = self._spans(recorded.rows)
         parts, share = [], spans[-1][1] - spans[0][0]
         weights = [(end - begin) / share for begin, end in spans]
@@ -251,18 +298,31 @@ class SingleDevice:
             parts.append({name: one.detach() for name, one in values.items()})
         recorded.finish(parts, spans, weights)
 
+    def _run_by_strategy(self, recorded: Recorded, loss: StandIn) -> None:
+        assert self.strategy.passes is not None
+        one = PassByParts(recorded, loss, tuple(self._calls), self._look_at_loss)
+        self._inside = True
+        try:
+            parts = self.strategy.passes(self._forward, one)
+        except CannotApply as reason:
+            self.refuse(str(reason))
+        finally:
+            self._inside = False
+        spans = [span(recorded.rows, part, len(parts)) for part in range(len(parts))]
+        recorded.finish(parts, spans, [1 / len(parts)] * len(parts))
+
     def _part(self, recorded: Recorded, own: Span) -> dict[int, torch.Tensor]:
         """Everything from the model's outputs to the loss, on some of the rows."""
         values: dict[int, torch.Tensor] = {}
-        for args, kwargs, outputs, autocast in self._calls:
-            given = _cut((args, kwargs), recorded.rows, own)
+        for call in self._calls:
+            given = _cut((call.args, call.kwargs), recorded.rows, own)
             self._inside = True
             try:
-                with autocast_as(self._device, autocast):
+                with autocast_as(self._device, call.autocast):
                     result = self._forward(*given[0], **given[1])
             finally:
                 self._inside = False
-            pairs = zip(tensors_in_order(outputs), tensors_in_order(result), strict=True)
+            pairs = zip(tensors_in_order(call.outputs), tensors_in_order(result), strict=True)
             values.update((stands.number, real) for stands, real in pairs if isinstance(stands, StandIn))
         recorded.repeat(values, own)
         return values
@@ -276,11 +336,12 @@ class SingleDevice:
             return
         self._loss_seen = True
         seam(torch.autograd, "backward").leave(self._first_backward)
-        if self.strategy.divides and isinstance(loss, torch.Tensor) and _is_sum(loss):
-            self.refuse(
-                "the loss is a sum over samples: averaged over ranks, its gradient would be "
-                f"{self.ranks} times shorter than that of one rank"
-            )
+        averages = self.strategy.divides or self.strategy.by_parts
+        if averages and isinstance(loss, torch.Tensor) and _is_sum(loss):
+            over = f"ranks, its gradient would be {self.ranks} times shorter" if self.strategy.divides else (
+                "micro-batches, its gradient would be several times shorter"
+            )  # fmt: skip
+            self.refuse(f"the loss is a sum over samples: averaged over {over} than that of one rank")
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._under_way = None

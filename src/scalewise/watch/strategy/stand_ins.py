@@ -186,6 +186,9 @@ class Recorded:
             found = [part[number].detach() for part in parts if number in part]
             if len(found) == len(parts):
                 one.value, one.owner = _joined(found, weights), own
+            else:  # another rank has it: what the script makes of it here shows that it is not known
+                blank = float("nan") if one.shape_of.is_floating_point() else 0
+                one.value, one.owner = torch.full_like(one.shape_of, blank, device=self.device), own
         self.over = True
         self._calls.clear()
 
