@@ -6,7 +6,9 @@ import pytest
 from strategy_scripts import ACCUMULATED_BY_HAND, BY_HAND, DRAWN, HEAD, IN_THE_MODEL, LOADER, READ_BEFORE
 
 from scalewise.agreement.strategy_table import StrategiesAnswer, StrategyRow
+from scalewise.jobs.rehearse_request import asked_link
 from scalewise.jobs.strategies import known_strategies
+from scalewise.jobs.strategy_predictions import PredictionRequest
 from scalewise.report.documents.strategies_document import strategies_document
 from shared_servers import CommandLine
 
@@ -38,8 +40,9 @@ def test_every_strategy_has_a_row_with_steps_memory_bytes_and_parity(room):
     assert {one.name for one in others} == set(known_strategies())
     for one in others:
         assert one.kind == "measured" and one.parity is not None and one.parity.kind == "same", one
-        assert one.step is not None and one.peak_bytes and one.handed_over_bytes
-    assert f"is the fastest of {len(others)} on 2 ranks" in answer.sentences[0]
+        assert one.step is not None and one.memory and one.handed_over_bytes
+        assert (one.bubble is not None) == ("pipeline" in one.name)
+    assert f"of {len(others)} strategies on 2 ranks" in " ".join(answer.sentences)
     assert strategies_document(answer).sections[1].blocks
 
 
@@ -71,6 +74,21 @@ TWO_MODELS = LOADER.replace(
         (TWO_MODELS, "with_ddp", "the script trains more than the module that it calls (Sequential)"),
         (LOADER.replace("batch_size=12", "batch_size=1"), "with_ddp", TOO_SMALL),
         (DRAWN.replace("(12,)", "(1,)"), "with_ddp", TOO_SMALL),
+        (
+            f"import os\nassert 'RANK' not in os.environ\n{LOADER}torch.distributed.init_process_group('gloo')\n",
+            "with_ddp",
+            "the script makes a process group itself",
+        ),
+        (
+            LOADER.replace("nn.Sequential(", "nn.Linear(12, 4)\n(lambda *layers: None)("),
+            "with_pipeline:schedule=gpipe",
+            "its layers are no chain of 2 or more blocks",
+        ),
+        (
+            LOADER.replace("    optimizer.step()", "    optimizer.step()\n    with torch.no_grad():\n        model(a)"),
+            "with_pipeline:schedule=gpipe",
+            "the script evaluates its model between training steps",
+        ),
         (READ_BEFORE, "with_ddp:accumulate=4", "the script reads its loss or an output before its backward pass"),
     ],
 )
@@ -79,6 +97,18 @@ def test_what_cannot_be_applied_abstains_with_the_reason(room, script, change, s
     found = row(answer, change)
     assert found.kind == "abstained" and said in found.reason, found
     assert "No strategy could be applied on 2 ranks" in answer.sentences[0]
+
+
+def test_strategies_are_rehearsed_for_ranks_that_are_not_here(room):
+    asked = PredictionRequest((4,), asked_link("nvlink4", None, 4), memory_bytes=1e12)
+    answer = room.compare(LOADER, "with_ddp", "with_fsdp2", "with_pipeline:schedule=gpipe", ranks=1, predict=asked)
+    ddp, sharded, piped = answer.predicted
+    for one in (ddp, sharded):
+        assert one.step is not None and one.samples_per_second is not None and one.fits and one.peak_bytes, one
+    assert "no chain of 4 or more blocks" in piped.reason and piped.step is None
+    assert [one.name for one in answer.rows] == ["one rank"]
+    assert answer.sentences[0].startswith("On 4 ranks (predicted): ")
+    assert "strategies-predicted" in str(strategies_document(answer))
 
 
 def test_a_strategy_that_fails_is_a_row_and_the_others_go_on(room):
@@ -100,6 +130,8 @@ def test_the_verb_gives_json_and_refuses_what_it_cannot_do(scalewise: CommandLin
     assert [one["name"] for one in found["rows"]] == ["one rank", "DDP"] and found["verdict"]
     for more, said in (
         (("--ranks", "1"), "leaves nothing to divide"),
+        (("--memory", "80GiB"), "--memory says nothing without --predict"),
+        (("--predict", "0"), "--predict 0: '0' is no number of ranks"),
         (("--only", "dpp"), "There is no strategy 'dpp'"),
         (("--repeat", "0", "--limit", "0"), "--limit 0 is not a time. --repeat 0 measures nothing."),
     ):

@@ -1,6 +1,6 @@
 """One script under several strategies of parallel training: a row for each, and which of them is best."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from scalewise.records.codec import encode
 from scalewise.units import bytes_text, counted, three_digits
 
 RowKind = Literal["measured", "abstained", "failed"]
+SURE = 0.9  # below it, an order is told as not known
 LESS_MEMORY = 0.9  # of the fastest strategy's: a strategy that needs more than this is not worth a sentence
 ALONE = "one rank"
 
@@ -49,6 +50,22 @@ class StrategyRow:
 
 
 @dataclass(frozen=True)
+class PredictedRow:
+    """One strategy at a number of ranks that are not here."""
+
+    name: str
+    change: str
+    ranks: int
+    reason: str = ""  # why there is no prediction; empty: there is one
+    step: Estimate | None = None  # seconds
+    samples_per_second: Estimate | None = None
+    bound: str = ""  # by what a step is held up
+    peak_bytes: int | None = None  # of the rank that was rehearsed
+    fits: bool | None = None  # in the memory that was asked about; None: not known
+    guesses: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class StrategiesAnswer:
     """Everything that was found about a script under several strategies."""
 
@@ -59,6 +76,9 @@ class StrategiesAnswer:
     steps: int  # of each run
     repeats: int
     rows: tuple[StrategyRow, ...]  # one rank first, then the fastest first, then those without numbers
+    predicted: tuple[PredictedRow, ...] = ()
+    link: str = ""  # over which ranks are predicted
+    memory_bytes: float | None = None  # of a device there
     notes: tuple[str, ...] = ()
     folder: str = ""
     seconds: float = 0.0
@@ -99,39 +119,77 @@ def speedup_over(base: StrategyRow, seconds: Estimate | None) -> Estimate | None
 
 
 def _sentences(answer: StrategiesAnswer) -> list[str]:
-    measured = [row for row in answer.rows if row.change and row.samples_per_second is not None]
-    base = next((row for row in answer.rows if not row.change), None)
-    ranks = counted(answer.ranks, "rank")
-    if not measured:
-        applied = "could be applied" if all(row.kind == "abstained" for row in answer.rows if row.change) else "ended"
-        return [f"No strategy {applied} on {ranks}; the reasons are in the table."]
-    best, *others = measured
-    told = [f"{best.name} is the fastest of {len(measured)} on {ranks}{_against(best, base)}{_surely(best, others)}."]
-    if best.speedup is not None and best.speedup.value < 1:
-        told.append(f"One rank alone is faster than {ranks} of any strategy.")
-    told += _about_parity(best, measured)
-    told += _about_memory(best, others, base)
+    told = list(_about_measured(answer)) if answer.ranks > 1 else []
+    for ranks in sorted({row.ranks for row in answer.predicted}):
+        told.append(
+            _about_predicted([row for row in answer.predicted if row.ranks == ranks], ranks, answer.memory_bytes)
+        )
     return told
 
 
-def _against(best: StrategyRow, base: StrategyRow | None) -> str:
-    if best.speedup is None:
+def _about_measured(answer: StrategiesAnswer) -> Iterator[str]:
+    ranks = counted(answer.ranks, "rank")
+    if not answer.applied:
+        ended = "could be applied" if all(row.kind == "abstained" for row in answer.rows if row.change) else "ended"
+        yield f"No strategy {ended} on {ranks}; the reasons are in the table."
+        return
+    best, *others = answer.applied
+    if best.speedup is not None and best.speedup.high < 1:
+        yield f"One rank alone is faster than {ranks} under any strategy."
+    yield f"{_first(best, others, ranks)}{_against(best)}."
+    yield from _about_parity(best, answer.applied)
+    yield from _about_memory(best, others)
+
+
+def _first(best: StrategyRow, others: Sequence[StrategyRow], ranks: str) -> str:
+    """Says which is the fastest, or that it cannot be told, and how sure that is."""
+    if not others or best.samples_per_second is None or others[0].samples_per_second is None:
+        return f"{best.name} is the only strategy that could be applied on {ranks}"
+    sure = certainty(best.samples_per_second, others[0].samples_per_second.at(best.samples_per_second.level))
+    by = three_digits(best.samples_per_second.value / others[0].samples_per_second.value)
+    of = f"of {len(others) + 1} strategies on {ranks}"
+    if sure < SURE:
+        return (
+            f"Cannot be told which is the fastest {of}: {best.name} or {others[0].name} (by {by} times, certain with "
+            f"{100 * sure:.0f} %); {best.name}"
+        )
+    return f"{best.name} is the fastest {of}, {by} times {others[0].name} (certain with {100 * sure:.0f} %)"
+
+
+def _against(best: StrategyRow) -> str:
+    found = best.speedup
+    if found is None:
         return ""
-    low, high = (three_digits(end) for end in (best.speedup.low, best.speedup.high))
-    text = f": {three_digits(best.speedup.value)} times one rank ({low} to {high})"
+    low, high = (three_digits(end) for end in (found.low, found.high))
+    if found.low < 1 < found.high:
+        text = f": whether it beats one rank cannot be told ({three_digits(found.value)} times, {low} to {high})"
+    else:
+        text = f": {three_digits(found.value)} times one rank ({low} to {high})"
     exposed = best.exposed
-    if exposed is not None and best.step is not None and exposed.value > 0:
-        text += f", {min(1.0, exposed.value / best.step.value):.0%} of its step is communication".replace("%", " %")
+    if exposed is not None and best.step is not None and exposed.low > 0:
+        text += f"; {100 * min(1.0, exposed.value / best.step.value):.0f} % of its step is communication"
     return text
 
 
-def _surely(best: StrategyRow, others: Sequence[StrategyRow]) -> str:
-    if not others or best.samples_per_second is None or others[0].samples_per_second is None:
-        return ""
-    next_one = others[0].samples_per_second
-    by = best.samples_per_second.value / next_one.value
-    sure = certainty(best.samples_per_second, next_one.at(best.samples_per_second.level))
-    return f"; {three_digits(by)} times {others[0].name}, an order that is certain with {100 * sure:.0f} %"
+def _about_predicted(rows: Sequence[PredictedRow], ranks: int, memory_bytes: float | None) -> str:
+    on = f"On {counted(ranks, 'rank')} (predicted)"
+    known = sorted((row for row in rows if row.step is not None), key=lambda row: row.step.value if row.step else 0.0)
+    if not known:
+        return f"{on}: nothing can be predicted; the reasons are in the table."
+    fitting = [row for row in known if row.fits is not False]
+    room = f" {bytes_text(memory_bytes)}" if memory_bytes else ""
+    if not fitting:
+        return f"{on}: no strategy fits in{room} of a device."
+    best, *others = fitting
+    left = f"; {len(known) - len(fitting)} of {len(known)} do not fit in{room}" if len(known) > len(fitting) else ""
+    if not others or best.step is None or others[0].step is None:
+        return f"{on}: {best.name} is the only one{' that fits' if left else ''}{left}."
+    sure = certainty(others[0].step, best.step)
+    by = three_digits(others[0].step.value / best.step.value)
+    if sure < SURE:
+        either = f"{best.name} or {others[0].name}"
+        return f"{on}: cannot be told which is the fastest: {either} (certain with {100 * sure:.0f} %){left}."
+    return f"{on}: {best.name} is the fastest, {by} times {others[0].name} (certain with {100 * sure:.0f} %){left}."
 
 
 def _about_parity(best: StrategyRow, measured: Sequence[StrategyRow]) -> list[str]:
@@ -149,7 +207,7 @@ def _about_parity(best: StrategyRow, measured: Sequence[StrategyRow]) -> list[st
     return []
 
 
-def _about_memory(best: StrategyRow, others: Sequence[StrategyRow], base: StrategyRow | None) -> list[str]:
+def _about_memory(best: StrategyRow, others: Sequence[StrategyRow]) -> list[str]:
     known = [row for row in others if row.peak_bytes]
     if not best.peak_bytes or not known:
         return []

@@ -107,7 +107,7 @@ def requested_rehearsal(script: str, args: Sequence[str], options: Mapping[str, 
     from scalewise.jobs.rehearse_request import RehearseRequest, is_measured, size_in_bytes, words_of
 
     asked = Arguments()
-    ranks = asked.attempt(lambda: _ranks(options["ranks"]), ())
+    ranks = asked.attempt(lambda: parsed_ranks(options["ranks"]), ())
     link = asked.attempt(lambda: _link(options, max(ranks, default=1)), None)
     if not Path(script).exists():
         asked.wrong(f"The script {script} does not exist.", "Check the path.")
@@ -144,7 +144,8 @@ def requested_rehearsal(script: str, args: Sequence[str], options: Mapping[str, 
     )
 
 
-def _ranks(text: str) -> tuple[int, ...]:
+def parsed_ranks(text: str, option: str = "--ranks") -> tuple[int, ...]:
+    """The numbers of ranks in a list, fewest first; raises a BadRequest that names what is none."""
     from scalewise.jobs.rehearse_request import MOST_RANKS
 
     words = [word.strip() for word in text.split(",")]
@@ -152,8 +153,8 @@ def _ranks(text: str) -> tuple[int, ...]:
     if bad:
         said = ", ".join(repr(word[:30]) for word in bad)
         raise BadRequest(
-            f"--ranks {text[:60]}: {said} {'is' if len(bad) == 1 else 'are'} no number of ranks.",
-            f"Give whole numbers from 1 to {MOST_RANKS} with commas between, such as --ranks 2,8,64.",
+            f"{option} {text[:60]}: {said} {'is' if len(bad) == 1 else 'are'} no number of ranks.",
+            f"Give whole numbers from 1 to {MOST_RANKS} with commas between, such as {option} 2,8,64.",
         )
     return tuple(sorted({int(word) for word in words}))
 

@@ -17,6 +17,12 @@ _STRATEGIES_OPTIONS = (
     click.option("--repeat", type=int, default=3, show_default=True, help="Fresh runs of each, interleaved."),
     click.option("--no-parity", is_flag=True, help="Do not compare what each computes with one rank."),
     click.option("--no-causes", is_flag=True, help="Do not look for the cause where they differ."),
+    click.option("--predict", default=None, metavar="LIST", help="Also predict these numbers of ranks, such as 8,64."),
+    click.option("--link", default=None, metavar="LINK", help="What joins them, such as nvlink4+infiniband-ndrx8.  "
+                 "[default: measured, where they fit here]"),
+    click.option("--per-node", type=int, default=None, help="Ranks of one node, where a link has two parts.  "
+                 "[default: 8]"),
+    click.option("--memory", default=None, metavar="SIZE", help="Of one device there, such as 80GiB: what fits?"),
     device_option,
     click.option("--limit", type=float, default=120.0, show_default=True, metavar="SECONDS", help="Of each run."),
     click.option("--stall", type=float, default=30.0, show_default=True, metavar="SECONDS",

@@ -155,7 +155,9 @@ class RehearseProgress(Progress):
 def _what(spec: RunSpec) -> str:
     if spec.rehearsed is None:
         return f"measured {counted(spec.ranks, 'rank')}"
-    how = ", inspected" if spec.inspected else ", small buckets" if spec.changes else ""
+    first = next((one for one in spec.changes), None)
+    changed = first and ("small buckets" if first.name == "ddp_option" else first.label())
+    how = ", inspected" if spec.inspected else f", {changed}" if changed else ""
     return f"rehearsed {stood_for(spec)}{how}"
 
 

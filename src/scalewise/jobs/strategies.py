@@ -10,6 +10,7 @@ from scalewise.agreement.compared_run import ComparedRun, equal_data
 from scalewise.agreement.parity_answer import percent, sentence_of
 from scalewise.agreement.strategy_table import (
     ALONE,
+    PredictedRow,
     StrategiesAnswer,
     StrategyParity,
     StrategyRow,
@@ -20,6 +21,7 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.inspected_run import inspection_of
 from scalewise.analysis.memory_use import MemoryParts, memory_parts
 from scalewise.analysis.scaling import preferred_communication
+from scalewise.analysis.series import series
 from scalewise.analysis.summary import ArmRow, summarise
 from scalewise.errors import BadRequest
 from scalewise.jobs.failure_messages import refusal
@@ -28,6 +30,7 @@ from scalewise.jobs.parity import KINKS_NOTE, check_repeats, rounding_of, with_k
 from scalewise.jobs.parity_causes import proved_cause
 from scalewise.jobs.parity_runs import STEPS, ParityRequest, ParityRuns, Untold
 from scalewise.jobs.reporter import Reporter
+from scalewise.jobs.strategy_predictions import PredictionRequest, Subject, predicted_rows
 from scalewise.launch.campaign import Interrupts, run_campaign
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
@@ -65,6 +68,7 @@ class StrategiesRequest:
     stall_seconds: float = 30.0
     out: Path = Path("runs")
     in_place: bool = False
+    predict: PredictionRequest | None = None  # also on numbers of ranks that are not here
 
 
 @dataclass(frozen=True)
@@ -109,8 +113,9 @@ def strategies_here(request: StrategiesRequest, reporter: Reporter, here: Here) 
     stage = _Stage(request, reporter, here)
     stage.measure()
     stage.inspect()
-    parities = stage.compare() if request.parity else {}
+    parities = stage.compare() if request.parity and stage.applied else {}
     rows = stage.rows(parities)
+    predicted = stage.predict() if request.predict is not None else ()
     return StrategiesAnswer(
         script=request.script.name,
         args=request.args,
@@ -119,6 +124,9 @@ def strategies_here(request: StrategiesRequest, reporter: Reporter, here: Here) 
         steps=request.steps,
         repeats=request.repeats,
         rows=ordered(rows),
+        predicted=predicted,
+        link=_link_name(request.predict),
+        memory_bytes=request.predict.memory_bytes if request.predict is not None else None,
         notes=tuple(stage.notes),
         folder=str(stage.folder.path),
         seconds=time.monotonic() - began,
@@ -158,7 +166,8 @@ class _Stage:
         found = {spec.ranks: spec for spec in plan.runs}
         if set(found) != {1, request.ranks}:
             raise BadRequest(f"{request.ranks} ranks cannot run here.", "Use --device cpu, or fewer ranks.")
-        self.alone, self.together = found[1], found[request.ranks]
+        self.alone = replace(found[1], mode="python")  # nothing may tell the script of ranks
+        self.together = found[request.ranks]
         self.folder: SuiteFolder = suite_folder(suite, plan, here.facts, Where(request.out, again=True))
         self.notes: list[str] = []
         self.ended: dict[str, tuple[str, str]] = {}  # arms without numbers: kind of row, and the reason
@@ -172,6 +181,9 @@ class _Stage:
         base = self._timed(StrategyArm(ALONE, ()), 0)
         self._make([base])
         self._check_base(self._load(base))
+        if self.request.ranks == 1:  # only predictions were asked for
+            self._make([self._timed(StrategyArm(ALONE, ()), repeat) for repeat in range(1, self.request.repeats)])
+            return
         first = [self._timed(arm, 0) for arm in self.arms]
         self._make(first)
         for arm, spec in zip(self.arms, first, strict=True):
@@ -218,6 +230,18 @@ class _Stage:
                 found[arm.name] = StrategyParity("untold", f"it cannot be told, because {reason}")
         return found
 
+    def predict(self) -> tuple[PredictedRow, ...]:
+        """Rehearses the strategies for the numbers of ranks that were asked for, also those that failed here."""
+        assert self.request.predict is not None
+        asked, run = self.request, self._load(self._timed(StrategyArm(ALONE, ()), 0))
+        found = series(run)
+        subject = Subject(
+            asked.script, asked.args, asked.device, asked.limit_seconds, asked.stall_seconds, asked.out,
+            asked.in_place, found.global_samples() if found else None,
+        )  # fmt: skip
+        arms = [(arm.name, arm.text, (*arm.changes, *SEEDED)) for arm in self.arms]
+        return predicted_rows(self.request.predict, subject, arms, self.reporter, self.here)
+
     def _compared(
         self, bench: ParityRuns, arm: StrategyArm, reference: ComparedRun, rounding: ComparedRun
     ) -> StrategyParity:
@@ -261,6 +285,8 @@ class _Stage:
     @property
     def applied(self) -> tuple[StrategyArm, ...]:
         """The arms that have numbers."""
+        if self.request.ranks == 1:
+            return ()
         return tuple(arm for arm in self.arms if arm.name not in self.ended)
 
     @property
@@ -318,7 +344,7 @@ class _Stage:
         by_run = {name: row for row in found for name in row.run_names}
         base = self._row(StrategyArm(ALONE, ()), by_run, runs, None)
         rows = [base]
-        for arm in self.arms:
+        for arm in self.arms if self.request.ranks > 1 else ():
             if arm.name in self.ended:
                 kind, reason = self.ended[arm.name]
                 rows.append(StrategyRow(arm.name, arm.text, kind, reason, self.request.ranks))  # type: ignore[arg-type]
@@ -344,14 +370,20 @@ class _Stage:
             step=row.step_seconds,
             samples_per_second=_rate(alone.samples_per_step, row.loop_seconds or row.step_seconds),
             speedup=speedup_over(base, row.step_seconds) if base is not None else None,
-            memory=memory.parts if memory else None,
-            peak_bytes=memory.peak_bytes if memory else None,
+            memory=memory.parts if memory else _known_memory(row),
+            peak_bytes=memory.peak_bytes if memory else row.memory.cuda_peak_allocated_bytes,
             handed_over_bytes=sum(one.bytes for one in row.collectives) if arm.changes else None,
             exposed=exposed,
             exposed_method=method,
             bubble=_bubble(runs.get(spec.name)),
             doubts=tuple(f"{one.name}: {one.evidence}" for one in row.caveats if one.name == "loaded machine"),
         )
+
+
+def _link_name(asked: PredictionRequest | None) -> str:
+    if asked is None:
+        return ""
+    return asked.link.name if asked.link is not None else "as measured here"
 
 
 def _rate(samples: float | None, seconds: Estimate) -> Estimate | None:
@@ -369,6 +401,16 @@ def _most_memory(run: Run | None) -> MemoryParts | None:
     found = [memory_parts(inspection_of(replace(run, ranks=(rank,)))) for rank in run.ranks] if run else []
     known = [one for one in found if one is not None]
     return max(known, key=lambda one: one.peak_bytes or sum(one.parts.values()), default=None)
+
+
+def _known_memory(row: ArmRow) -> dict[str, int] | None:
+    """What lies in a rank's parts of sharded tensors, which an inspection does not look into; no activations."""
+    found = {
+        "weights": row.memory.parameter_bytes,
+        "gradients": row.memory.gradient_bytes,
+        "optimizer state": row.memory.optimizer_bytes,
+    }
+    return {name: size for name, size in found.items() if size is not None} or None
 
 
 def _bubble(run: Run | None) -> float | None:

@@ -355,7 +355,8 @@ _CHANGES = (
     Concern("changes/with_ddp", "replayed", ()),  # by the functions of strategy/
     Concern(
         "strategy/single_device", "replayed",
-        ("torch.autograd.backward", "torch.nn.Module.__call__", "torch.optim.Optimizer.__init__", _AFTER_STEP),
+        ("torch.autograd.backward", "torch.nn.Module.__call__", "torch.optim.Optimizer.__init__", _AFTER_STEP,
+         "torch.distributed.init_process_group"),
     ),
     Concern("strategy/shares", "replayed", _in(_LOADER, "__init__ __iter__")),
     Concern("changes/average_gradients", "replayed", (_BEFORE_STEP,)),

@@ -1,10 +1,11 @@
 """Makes the document of a comparison of strategies: which is best, one row for each, and what each needs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from scalewise.agreement.strategy_table import StrategiesAnswer, StrategyRow
-from scalewise.report.cells import empty_cell, estimate_cell, number_cell, text_cell
-from scalewise.report.document import Block, Cell, Column, Document, Facts, Paragraph, Section, Table, Tone
+from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, text_cell
+from scalewise.report.document import Block, Cell, Column, Document, Facts, Mark, Paragraph, Section, Table, Tone
 from scalewise.units import counted
 
 _WORDS = {"same": "same", "differs": "differs", "untold": "untold"}
@@ -14,6 +15,8 @@ _SMALLEST_PART = 0.005  # of the peak: what is less has no column
 def strategies_document(answer: StrategiesAnswer) -> Document:
     """Returns the whole answer."""
     sections = [Section("verdict", "", tuple(_verdict(answer))), Section("table", "", (_table(answer),))]
+    if answer.predicted:
+        sections.append(Section("predicted", "Predicted", tuple(_predicted(answer))))
     memory = _memory(answer.rows)
     if memory is not None:
         sections.append(Section("memory", "Memory of the rank that holds most", (memory,)))
@@ -75,12 +78,27 @@ def _cells(row: StrategyRow, piped: bool) -> Iterator[Cell]:
     yield estimate_cell(row.step, 1e3)
     yield estimate_cell(row.samples_per_second)
     yield estimate_cell(row.speedup) if row.change else text_cell("base")
-    yield number_cell(row.peak_bytes, 2.0**-20)
+    yield _memory_cell(row)
     yield number_cell(row.handed_over_bytes, 2.0**-20)
-    yield estimate_cell(row.exposed, 1e3)
+    yield _exposed_cell(row)
     if piped:
         yield number_cell(row.bubble, 100.0)
     yield _parity_cell(row)
+
+
+def _memory_cell(row: StrategyRow) -> Cell:
+    """The peak; of sharded tensors only what is known of it, which is less."""
+    if row.peak_bytes is not None or not row.memory:
+        return number_cell(row.peak_bytes, 2.0**-20)
+    known = number_cell(sum(row.memory.values()), 2.0**-20, note="weights, gradients and state, without activations")
+    return replace(known, text=f"> {known.text}")
+
+
+def _exposed_cell(row: StrategyRow) -> Cell:
+    """The time of communication; a difference of steps below zero is none that was seen."""
+    if row.exposed is None or row.exposed.value > 0:
+        return estimate_cell(row.exposed, 1e3)
+    return replace(estimate_cell(row.exposed, 1e3), text="0", number=0.0)
 
 
 def _parity_cell(row: StrategyRow) -> Cell:
@@ -90,6 +108,58 @@ def _parity_cell(row: StrategyRow) -> Cell:
         return empty_cell("not compared")
     at = f" from step {row.parity.step}" if row.parity.step is not None else ""
     return text_cell(f"{_WORDS[row.parity.kind]}{at}", note=row.parity.sentence)
+
+
+def _predicted(answer: StrategiesAnswer) -> Iterator[Block]:
+    columns = (
+        Column("ranks"),
+        Column("strategy", numeric=False),
+        Column("step", "ms"),
+        Column("throughput", "samples/s", short="samples/s", within="none"),
+        Column("bound by", numeric=False, extra=2),
+        Column("memory", "MiB"),
+        *([Column("fits", numeric=False)] if answer.memory_bytes else []),
+    )
+    known = sorted(
+        (row for row in answer.predicted if row.step is not None),
+        key=lambda row: (row.ranks, row.step.value if row.step is not None else 0.0),
+    )
+    rows = []
+    for row in known:
+        mark: Mark = "predicted*" if row.guesses else "predicted"
+        cells = [
+            count_cell(row.ranks),
+            text_cell(row.name),
+            estimate_cell(row.step, 1e3, mark=mark),
+            estimate_cell(row.samples_per_second, mark=mark),
+            text_cell(row.bound, mark=mark),
+            number_cell(row.peak_bytes, 2.0**-20, mark=mark),
+        ]
+        if answer.memory_bytes:
+            cells.append(text_cell({True: "yes", False: "no", None: "not known"}[row.fits], mark=mark))
+        rows.append(tuple(cells))
+    note = (
+        f"Link: {answer.link}. Each strategy ran as one of so many ranks that sends nothing, with its share of the "
+        "batch of one rank; its messages are laid on the link. Memory: the peak of that process."
+    )
+    if rows:
+        marks: tuple[tuple[Mark, str], ...] = (("predicted*", "rests on guesses, which are told below"),)
+        yield Table("strategies-predicted", "Each strategy on more ranks", columns, tuple(rows), (note,), marks=marks)
+    for text, where in _grouped(
+        (row.reason, f"{row.name}, {row.ranks} ranks") for row in answer.predicted if row.reason
+    ):
+        yield Paragraph(f"{text}.", where)
+    guesses = list(dict.fromkeys(guess for row in known for guess in row.guesses))
+    if guesses:
+        yield Paragraph(f"{'; '.join(guesses)}.", "Guessed")
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yields each text once, with all places where it holds."""
+    by: dict[str, list[str]] = {}
+    for text, where in pairs:
+        by.setdefault(text, []).append(where)
+    return ((text, "; ".join(places)) for text, places in by.items())
 
 
 def _memory(rows: Sequence[StrategyRow]) -> Table | None:
@@ -103,8 +173,7 @@ def _memory(rows: Sequence[StrategyRow]) -> Table | None:
     ]
     columns = (Column("strategy", numeric=False), *(Column(name, "MiB", short=name) for name in parts))
     cells = tuple(
-        (text_cell(row.name), *(number_cell((row.memory or {}).get(name, 0), 2.0**-20) for name in parts))
-        for row in known
+        (text_cell(row.name), *(number_cell((row.memory or {}).get(name), 2.0**-20) for name in parts)) for row in known
     )
     return Table("strategies-memory", "Memory by purpose, in MiB", columns, cells)
 

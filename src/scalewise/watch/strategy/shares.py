@@ -1,5 +1,6 @@
 """Divides batches among ranks: the rows that loaders draw for each batch, and rows of tensors."""
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,8 +15,9 @@ Span = tuple[int, int]  # first row, and the one after the last
 TOO_FEW = "a batch of {rows} has fewer samples than there are ranks ({ranks})"
 
 
+@functools.cache
 def rank_and_ranks() -> tuple[int, int]:
-    """Returns the rank of this process and the number of ranks, which are known before there is a process group."""
+    """Returns the rank of this process and the number of ranks, as the environment was when this was first asked."""
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 

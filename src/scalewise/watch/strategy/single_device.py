@@ -36,6 +36,10 @@ from scalewise.watch.strategy.stand_ins import (
 )
 from scalewise.watch.wrappers import kind_of
 
+_TELLING = {
+    "RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE",
+    "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+}  # fmt: skip
 Forward = Any  # what is called in place of the model: a module, most often
 
 
@@ -106,6 +110,9 @@ class SingleDevice:
     def __init__(self, recorder: Recorder, strategy: Strategy) -> None:
         self.recorder, self.strategy = recorder, strategy
         self.rank, self.ranks = rank_and_ranks()
+        if torch.cuda.is_available():
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        self._told = _hidden_ranks()
         self._guard = ChangeGuard(recorder, strategy.name)
         self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._applied: tuple[weakref.ref[nn.Module], Forward] | None = None
@@ -113,13 +120,12 @@ class SingleDevice:
         self._calls: list[ModelCall] = []
         self._under_way: Recorded | None = None
         self._likes: dict[Any, Any] = {}  # results of the model on inputs of these shapes, without values
-        if torch.cuda.is_available():
-            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
         self._loaders = LoaderShares(self._guard, self.refuse) if strategy.divides else None
         seam(Optimizer, "__init__").after(self._guard, self._optimizer_made)
         step_hooks.after(self._guard, self._stepped)
         self._loss_seen = False
         self._first_backward = seam(torch.autograd, "backward").before(self._guard, self._goes_backward)
+        seam(dist, "init_process_group", also=[dist.distributed_c10d]).around(self._makes_group)
         self._finding = seam(nn.Module, "__call__").around(self._called)
 
     def refuse(self, reason: str) -> Any:
@@ -138,14 +144,21 @@ class SingleDevice:
         if self._inside or not self.recorder.on or not torch.is_grad_enabled() or not self._trains(module):
             return call(module, *args, **kwargs)
         self._inside = True
+        os.environ.update(self._told)
         try:
             self._begin(module, args, kwargs)
         except CannotApply as reason:
             self.refuse(str(reason))
         finally:
             self._inside = False
+            _hidden_ranks()
         seam(nn.Module, "__call__").leave(self._finding)
         return module(*args, **kwargs)
+
+    def _makes_group(self, call: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if not self._inside:
+            self.refuse("the script makes a process group itself: it is written for several ranks")
+        return call(*args, **kwargs)
 
     def _trains(self, module: nn.Module) -> bool:
         held = {
@@ -159,10 +172,8 @@ class SingleDevice:
         others = [
             one for two in optimizers for group in two.param_groups for one in group["params"] if id(one) not in own
         ]
-        if dist.is_initialized() or kind_of(module) is not None:
-            raise CannotApply(
-                "the script makes its own process group or wraps its model: it is written for several ranks"
-            )
+        if kind_of(module) is not None:
+            raise CannotApply(f"the script wraps its model in {type(module).__name__} itself")
         if others:
             raise CannotApply(
                 f"the script trains more than the module that it calls ({type(module).__name__}): "
@@ -345,6 +356,14 @@ class SingleDevice:
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._under_way = None
+
+
+def _hidden_ranks() -> dict[str, str]:
+    """Takes what tells of several ranks out of the environment, where scripts look for it; returns it."""
+    found = {name: value for name, value in os.environ.items() if name in _TELLING or name.startswith("TORCHELASTIC_")}
+    for name in found:
+        del os.environ[name]
+    return found
 
 
 def _rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
