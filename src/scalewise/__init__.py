@@ -5,12 +5,26 @@ if TYPE_CHECKING:
     from scalewise.errors import BadRequest as Error
     from scalewise.jobs.calls import compare, diagnose, measure, parity, rehearse, show
     from scalewise.jobs.reporter import Lines, Reporter
+    from scalewise.jobs.strategies_call import strategies
 
 __version__ = "0.1.0"
-__all__ = ["Error", "Lines", "Reporter", "__version__", "compare", "diagnose", "measure", "parity", "rehearse", "show"]
+__all__ = [
+    "Error",
+    "Lines",
+    "Reporter",
+    "__version__",
+    "compare",
+    "diagnose",
+    "measure",
+    "parity",
+    "rehearse",
+    "show",
+    "strategies",
+]
 
 _PLACES = {"Error": "errors.BadRequest", "Lines": "jobs.reporter.Lines", "Reporter": "jobs.reporter.Reporter"}
 _PLACES |= {name: f"jobs.calls.{name}" for name in ("compare", "diagnose", "measure", "parity", "rehearse", "show")}
+_PLACES["strategies"] = "jobs.strategies_call.strategies"
 
 
 if not TYPE_CHECKING:  # a type checker knows the names from above

@@ -18,6 +18,7 @@ from scalewise.watch.recorder import Recorder
 from scalewise.watch.strategy.blocks import repeated_blocks
 from scalewise.watch.strategy.single_device import CannotApply, PassByParts, SingleDevice, Strategy, Trained
 from scalewise.watch.strategy.stand_ins import StandIn, tensors_in_order
+from scalewise.watch.strategy.whole_norm import clip_by_whole_norm
 
 NAME = "with_pipeline"
 CHANGE = Declared(
@@ -42,6 +43,7 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     def applied(trained: Trained) -> Any:
         return _Piped(recorder, schedule, trained, int(settings.get("parts", 2 * trained.ranks)))
 
+    clip_by_whole_norm(recorder, stages=True)
     SingleDevice(recorder, Strategy(NAME, applied, divides=False, passes=lambda piped, one: piped.train(one)))
 
 

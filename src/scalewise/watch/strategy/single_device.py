@@ -385,7 +385,7 @@ def _is_sum(loss: torch.Tensor) -> bool:
         node = waiting.pop()
         if node in sums:
             return True
-        if node is not None and node.name().startswith("AddBackward"):
+        if node is not None and node.name().startswith(("AddBackward", "SubBackward")):
             waiting += [child for child, _ in node.next_functions]
     return False
 
