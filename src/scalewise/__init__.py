@@ -9,18 +9,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Error",
-    "Lines",
-    "Reporter",
-    "__version__",
-    "compare",
-    "diagnose",
-    "measure",
-    "parity",
-    "rehearse",
-    "show",
+    "Error", "Lines", "Reporter", "__version__", "compare", "diagnose", "measure", "parity", "rehearse", "show",
     "strategies",
-]
+]  # fmt: skip
 
 _PLACES = {"Error": "errors.BadRequest", "Lines": "jobs.reporter.Lines", "Reporter": "jobs.reporter.Reporter"}
 _PLACES |= {name: f"jobs.calls.{name}" for name in ("compare", "diagnose", "measure", "parity", "rehearse", "show")}

@@ -3,8 +3,9 @@
 `schedule`: gpipe, or 1f1b; `parts`: micro-batches, of which there are twice as many as ranks if it is left out.
 """
 
+import inspect
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -16,7 +17,8 @@ from scalewise.records.changes import AxisValue, Declared
 from scalewise.records.examination import MeasuredRow
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.strategy.blocks import repeated_blocks
-from scalewise.watch.strategy.single_device import CannotApply, PassByParts, SingleDevice, Strategy, Trained
+from scalewise.watch.strategy.shares import span
+from scalewise.watch.strategy.single_device import CannotApply, ModelCall, PassByParts, SingleDevice, Strategy, Trained
 from scalewise.watch.strategy.stand_ins import StandIn, tensors_in_order
 from scalewise.watch.strategy.whole_norm import clip_by_whole_norm
 
@@ -62,10 +64,16 @@ class _Piped:
             raise CannotApply(f"a batch of {self._rows} cannot be cut into {parts} equal parts, nor into fewer")
         with trained.unwatched():
             stage = _stage_of(trained, self._rows // self.parts)
+        graph: Any = stage.submod.graph
+        self._taken = [node.target for node in graph.nodes if node.op == "placeholder"]
+        self._names = inspect.signature(trained.model.forward)
         self._pass: PassByParts | None = None
         self._values: list[dict[int, torch.Tensor]] = []
         self._busy = 0.0
         self._passes = 0
+        self._chunk = 0
+        if trained.rank and self._own_inputs():
+            _take_inputs_here(stage, self._with_own_inputs)
         for name in ("forward_one_chunk", "backward_one_chunk"):
             setattr(stage, name, self._timed(getattr(stage, name)))
         self._schedule = schedule(stage, self.parts, loss_fn=self._loss)
@@ -82,12 +90,33 @@ class _Piped:
         (call,) = one.calls
         began, rank = time.perf_counter(), self._trained.rank
         losses: list[torch.Tensor] = []
-        given = (call.args, call.kwargs) if rank == 0 else ((), {})
+        given = tuple(self._known(call)[name] for name in self._own_inputs()) if rank == 0 else ()
         target = torch.arange(self._rows, device=self._trained.device) if rank == self._last else None
         kept = {"target": target, "losses": losses} if rank == self._last else {}
-        self._schedule.step(*given[0], **given[1], **kept, return_outputs=False)
+        self._schedule.step(*given, **kept, return_outputs=False)
         self._note_bubble(time.perf_counter() - began)
         return self._shared(losses)
+
+    def _known(self, call: ModelCall) -> dict[str, Any]:
+        """The arguments of a call of the whole model, by name."""
+        return dict(self._names.bind(*call.args, **call.kwargs).arguments)
+
+    def _own_inputs(self) -> list[str]:
+        """The names of the arguments of the whole model that this stage takes: targets are taken by the last one."""
+        return [name for name in self._taken if name in self._names.parameters]
+
+    def _with_own_inputs(self, activations: tuple[Any, ...]) -> list[Any]:
+        """Everything that this stage takes for a part: what the stage before has sent, and the script's own tensors."""
+        assert self._pass is not None
+        (call,) = self._pass.calls
+        known, received = self._known(call), iter(activations)
+        begin, end = span(self._rows, self._chunk, self.parts)
+        return [
+            (known[name][begin:end] if isinstance(known[name], torch.Tensor) else known[name])
+            if name in known
+            else next(received)
+            for name in self._taken
+        ]
 
     def _loss(self, output: Any, target: torch.Tensor) -> torch.Tensor:
         """Repeats what the script made of the outputs, on the rows of this part."""
@@ -113,6 +142,7 @@ class _Piped:
 
     def _timed(self, compute: Any) -> Any:
         def timed(*args: Any, **kwargs: Any) -> Any:
+            self._chunk = args[0] if args else next(iter(kwargs.values()))
             began = time.perf_counter()
             try:
                 return compute(*args, **kwargs)
@@ -126,6 +156,17 @@ class _Piped:
         self._passes += 1
         if self._passes > _SETTLING and self._trained.device.type == "cpu":
             self._recorder.journal.row(MeasuredRow(NAME, "bubble", 1 - self._busy / seconds))
+
+
+def _take_inputs_here(stage: Any, merged: Callable[[tuple[Any, ...]], list[Any]]) -> None:
+    """Gives a later stage the script's own tensors on its own rank, as torch's stage can only receive activations."""
+    received, forward = stage._create_act_recv_info, stage.submod.forward
+
+    def activations() -> tuple[Any, ...]:
+        return tuple(one for one in received() if not one.is_root_arg)
+
+    stage._create_act_recv_info = activations
+    stage.submod.forward = lambda *given: forward(*merged(given))
 
 
 def _rows_of(trained: Trained) -> int:
@@ -162,12 +203,15 @@ def _stage_of(trained: Trained, rows: int) -> Any:
 
 
 def _check_apart(model: Any, stages: list[Any]) -> None:
-    names = {id(one): name for name, one in model.named_parameters()}
-    seen: dict[int, int] = {}
-    for number, stage in enumerate(stages):
-        for one in stage.parameters():
-            if seen.setdefault(id(one), number) != number:
-                raise CannotApply(f"{names.get(id(one), 'a parameter')} is used in stages {seen[id(one)]} and {number}")
+    """Raises CannotApply if a parameter is used in two stages: each would have a gradient and a copy of its own."""
+    names = [{name for name, _ in stage.named_parameters(remove_duplicate=False)} for stage in stages]
+    used: dict[int, set[int]] = {}
+    for name, one in model.named_parameters(remove_duplicate=False):
+        used.setdefault(id(one), set()).update(number for number, held in enumerate(names) if name in held)
+    for name, one in model.named_parameters():
+        if len(used[id(one)]) > 1:
+            first, *_, last = sorted(used[id(one)])
+            raise CannotApply(f"{name} is used in stages {first} and {last}, and torch's stages share no parameter")
 
 
 def _cuts(sizes: list[int], parts: int) -> list[int]:
