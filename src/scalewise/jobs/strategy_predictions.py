@@ -112,7 +112,8 @@ def _predicted(
 ) -> PredictedRow:
     one, link = ready[row.ranks], links.asked(row.ranks)
     assert isinstance(link, Link)
-    made = predict(one, link, links.sharing(row.ranks), spread_over(link, tuple(ready.values()), ()))
+    sharing = links.sharing(row.ranks)
+    made = predict(one, link, sharing, spread_over(link, tuple(ready.values()), (), one, sharing))
     samples = subject.samples
     rate = made.step.through(lambda seconds: samples / seconds, positive=True) if samples else None
     fits = None
