@@ -404,7 +404,7 @@ def _most_memory(run: Run | None) -> MemoryParts | None:
 
 
 def _known_memory(row: ArmRow) -> dict[str, int] | None:
-    """What lies in a rank's parts of sharded tensors, which an inspection does not look into; no activations."""
+    """The bytes in a rank's parts of sharded tensors, which an inspection does not look into; no activations."""
     found = {
         "weights": row.memory.parameter_bytes,
         "gradients": row.memory.gradient_bytes,

@@ -48,7 +48,7 @@ class _Segment:
     rows: str
 
     def plan(self, local: bool) -> dict[str, Any]:
-        """What is done to each layer; `local`: what lies between them computes on plain parts."""
+        """The style of each layer; `local`: what lies between them computes on plain parts."""
         styles: dict[str, Any] = {name: ColwiseParallel(use_local_output=local) for name in self.columns}
         return styles | {self.rows: RowwiseParallel()}
 

@@ -30,7 +30,7 @@ from scalewise.watch.strategy.stand_ins import (
     Recorded,
     StandIn,
     autocast_as,
-    autocast_now,
+    autocast_state,
     mapped,
     tensors_in_order,
 )
@@ -69,7 +69,7 @@ class ModelCall:
 
 @dataclass(frozen=True)
 class PassByParts:
-    """What a strategy needs to know to make forward and backward of all parts itself."""
+    """The calls and the loss of a pass, for a strategy that makes forward and backward of all parts itself."""
 
     recorded: Recorded
     loss: StandIn
@@ -258,7 +258,7 @@ class SingleDevice:
             recorded = self._under_way = Recorded(rows, self._device, self)
             self._calls.clear()
         outputs = recorded.outputs(self._like(module, args, kwargs))
-        self._calls.append(ModelCall(args, kwargs, outputs, autocast_now(self._device)))
+        self._calls.append(ModelCall(args, kwargs, outputs, autocast_state(self._device)))
         return outputs
 
     def _like(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -150,7 +150,7 @@ class Recorded:
                                 "the micro-batches could have been computed")  # fmt: skip
         shown = {id(one.shape_of): one for one in _stand_ins((args, kwargs))}
         result = _on_shapes(func, args, kwargs)
-        call = _Call(func, name, args, kwargs, torch.is_grad_enabled(), autocast_now(self.device))
+        call = _Call(func, name, args, kwargs, torch.is_grad_enabled(), autocast_state(self.device))
         learns = call.grad and name != "detach"
         places = itertools.count()
 
@@ -289,7 +289,7 @@ def _joined(found: Sequence[torch.Tensor], weights: Sequence[float]) -> torch.Te
     return torch.stack([one * weight for one, weight in zip(found, weights, strict=True)]).sum(0)
 
 
-def autocast_now(device: torch.device) -> tuple[bool, torch.dtype]:
+def autocast_state(device: torch.device) -> tuple[bool, torch.dtype]:
     """The state of autocast, to compute later as would be computed now."""
     return torch.is_autocast_enabled(device.type), torch.get_autocast_dtype(device.type)
 
