@@ -105,7 +105,11 @@ def judged(folder: Path) -> dict[str, object]:
           for ranks in sorted({one.ranks for one in points})),
     ):  # fmt: skip
         found[what] = _summary(what, chosen)
-    found["effects"] = effects(seen(folder))
+    models = seen(folder)
+    agree = [same for one in models for same in messages_agree(one)]
+    print(f"messages on tape are those that the run counted (kinds, numbers, bytes): {sum(agree)} of {len(agree)}")
+    found["messages agree"] = agree
+    found["effects"] = effects(models)
     return found
 
 
@@ -160,6 +164,17 @@ def _checks(one: Seen, links: Links, taken: Mapping[int, RehearsedRank]) -> list
             told = predict(found, link, sharing, spread_over(link, others, (), found, sharing)).step
             checks.append(Checked(ranks, told, made.step))
     return checks
+
+
+def messages_agree(one: Seen) -> list[bool]:
+    """Tells for each number of ranks whether the rehearsed and the real rank 0 counted the same in a late step."""
+    found = []
+    for ranks in sorted({run.spec.ranks for run in one.runs.values()} - {1}):
+        rehearsal, rounds = one.runs.get(f"rehearse{ranks}"), one.rounds(ranks)
+        if rehearsal is not None and rehearsal.measured and rounds:
+            steps = [run.ranks[0].steps[-1].collectives for run in (rehearsal, rounds[0])]
+            found.append(steps[0] == steps[1])
+    return found
 
 
 def step_of(runs: Sequence[Run]) -> Estimate:

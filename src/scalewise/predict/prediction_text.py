@@ -44,7 +44,7 @@ def base_text(table: ScalingTable) -> str:
     how = "measured" if table.base.measured else f"rehearsed, not measured{GUESSED if table.base_modelled else ''}"
     samples = f" with {table.base.samples:g} samples" if table.base.samples else ""
     alone = f"One rank: {step_text(table.base.step)} a step{samples}, {how}."
-    if not table.further:
+    if not table.further or table.doubt:
         return alone
     kind = "all ranks share its batch" if table.kind == "strong" else "each rank has a batch as large"
     return f"{alone} {table.kind.capitalize()} scaling: {kind}. Ideal: an efficiency of 100 %."

@@ -87,7 +87,8 @@ def test_rehearsed_runs_are_in_no_table_of_measurements():
 
 
 def test_the_note_says_where_predicted_rows_come_from_and_what_their_check_found():
-    (note,) = notes(make_evidence(*two_cores()), [("", told(*two_cores()))])
+    note, order = notes(make_evidence(*two_cores()), [("", told(*two_cores()))])
+    assert order.startswith("Order certain: 8 ranks do more than 4 with ") and order.endswith(" %.")
     assert note.startswith("Predicted: 4 and 8 ranks with a core each")
     assert "Checked on 2 ranks" in note and "shifted by what of that is likely to last" in note
 

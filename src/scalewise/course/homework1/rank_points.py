@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import exp, log
 
 from scalewise.analysis.estimate import LOADED_RUN_CV, QUIET_RUN_CV, Estimate, exact
@@ -28,7 +29,9 @@ from scalewise.predict.answer import Checked
 from scalewise.predict.catalogue import named_link
 from scalewise.predict.link import Link
 from scalewise.predict.measured_link import NoLink, measured_link
+from scalewise.predict.order import certainty
 from scalewise.predict.prediction import Predicted, Spread, predict, spread_of_errors
+from scalewise.predict.prediction_text import certain
 from scalewise.predict.probe import LinkProbe, place_of
 from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
 from scalewise.predict.seen_errors import ModelError
@@ -170,7 +173,19 @@ def told(
         if any(one.shift != 1.0 for _, one in found)
         else "It could not be checked here, where no more than one rank can be measured."
     )
-    return (*notes, f"{how} {checked}")
+    return (*notes, f"{how} {checked}", *_orders(found))
+
+
+def _orders(found: Sequence[tuple[str, ArmPrediction]]) -> Iterator[str]:
+    """Yields one sentence for each arm with several predicted rows: how certain their order is."""
+    for name, one in found:
+        known = [(row.ranks, row.speedup) for row in one.rows if row.speedup is not None]
+        pairs = [
+            f"{more} ranks do more than {few} with {certain(certainty(after, before))}"
+            for (few, before), (more, after) in pairwise(known)
+        ]
+        if pairs:
+            yield f"{name} Order certain: {', '.join(pairs)}.".strip()
 
 
 def _known(evidence: Evidence, experiment: str, ranks: int, **axes: AxisValue) -> bool:
