@@ -149,11 +149,13 @@ def _first(best: StrategyRow, others: Sequence[StrategyRow], ranks: str) -> str:
     by = three_digits(best.samples_per_second.value / others[0].samples_per_second.value)
     of = f"of {len(others) + 1} strategies on {ranks}"
     if sure < SURE:
-        return (
-            f"Cannot be told which is the fastest {of}: {best.name} or {others[0].name} (by {by} times, certain with "
-            f"{100 * sure:.0f} %); {best.name}"
-        )
-    return f"{best.name} is the fastest {of}, {by} times {others[0].name} (certain with {100 * sure:.0f} %)"
+        either = f"{best.name} or {others[0].name}"
+        return f"Cannot be told which is the fastest {of}: {either} ({_sure(sure)}). {best.name}"
+    return f"{best.name} is the fastest {of}, {by} times {others[0].name} ({_sure(sure)})"
+
+
+def _sure(share: float) -> str:
+    return "more than 99 % sure" if share > 0.99 else f"{100 * share:.0f} % sure"
 
 
 def _against(best: StrategyRow) -> str:
@@ -188,8 +190,8 @@ def _about_predicted(rows: Sequence[PredictedRow], ranks: int, memory_bytes: flo
     by = three_digits(others[0].step.value / best.step.value)
     if sure < SURE:
         either = f"{best.name} or {others[0].name}"
-        return f"{on}: cannot be told which is the fastest: {either} (certain with {100 * sure:.0f} %){left}."
-    return f"{on}: {best.name} is the fastest, {by} times {others[0].name} (certain with {100 * sure:.0f} %){left}."
+        return f"{on}: cannot be told which is the fastest: {either} ({_sure(sure)}){left}."
+    return f"{on}: {best.name} is the fastest, {by} times {others[0].name} ({_sure(sure)}){left}."
 
 
 def _about_parity(best: StrategyRow, measured: Sequence[StrategyRow]) -> list[str]:
@@ -202,7 +204,7 @@ def _about_parity(best: StrategyRow, measured: Sequence[StrategyRow]) -> list[st
         return [f"Not what one rank computes: {', '.join(apart)}."]
     known = [row for row in measured if row.parity is not None]
     if known and all(row.parity is not None and row.parity.kind == "same" for row in known):
-        each = "It computes" if len(known) == 1 else f"All {len(known)} compute"
+        each = {1: "It computes", 2: "Both compute"}.get(len(known), f"All {len(known)} compute")
         return [f"{each} what one rank computes, up to rounding."]
     return []
 

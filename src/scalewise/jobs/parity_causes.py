@@ -63,7 +63,8 @@ def _tried(
     """Tells in words how a run with the changes ended, empty if it computes the same; and how it compares now."""
     changes = tuple(one.change for one in wanted if one.change is not None)
     shapes = runs.folder.path / SHAPES_FILE
-    spec = compared_spec(runs.together, f"mended-{number + 1}", runs.request.steps, changes, shapes=shapes.resolve())
+    name = f"{runs.together.name}-mended-{number + 1}"
+    spec = compared_spec(runs.together, name, runs.request.steps, changes, shapes=shapes.resolve())
     try:
         run = runs.make_compared(spec, "the ranks with the change")
     except Untold as reason:

@@ -223,7 +223,7 @@ class _Stage:
         self._note_reference(reference, rounding)
         found = {}
         for arm in self.applied:
-            own = replace(bench, together=replace(together, changes=arm.changes))
+            own = replace(bench, together=replace(together, name=arm.slug, changes=arm.changes))
             try:
                 found[arm.name] = self._compared(own, arm, reference, rounding)
             except Untold as reason:

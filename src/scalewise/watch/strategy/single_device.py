@@ -285,7 +285,7 @@ class SingleDevice:
         begin, end = (0, rows) if self._fed or not self.strategy.divides else span(rows, self.rank, self.ranks)
         parts = self.strategy.micro_batches
         if end - begin < parts:
-            self.refuse(f"the {end - begin} samples of a rank are too few for {parts} micro-batches")
+            self.refuse(f"{end - begin} sample(s) of a rank are too few for {parts} micro-batches")
         return [
             (begin + one, begin + other) for one, other in (span(end - begin, part, parts) for part in range(parts))
         ]
