@@ -13,7 +13,7 @@ import time
 import types
 from pathlib import Path
 
-from scalewise.watch import exit_workarounds, warned_lines
+from scalewise.watch import bindings, exit_workarounds
 
 # What the first optimizer, DDP and FSDP import lazily is loaded once here instead of in every rank.
 PRELOAD = ("torch._dynamo", "torch.distributed.fsdp", "torch.nn.parallel", "torch.profiler")
@@ -31,7 +31,7 @@ def serve():
     spared.update((name, module) for name, module in sys.modules.items() if name not in before)
     exit_workarounds.spare_finalizers_at_exit()
     exit_workarounds.spare_libraries_at_exit()
-    warned_lines.look_through_modules()
+    bindings.look_through_modules()
     gc.collect()
     gc.freeze()
     sys.__stdout__.write("ready\n")
@@ -96,4 +96,12 @@ def as_main(script):
 
 _request, _rank = serve()
 take_place(_request, _rank)
-exec(*as_main(_request["script"]))
+try:
+    exec(*as_main(_request["script"]))
+except SystemExit as end:
+    exit_workarounds.script_ends(end.code)
+    raise
+except BaseException:
+    exit_workarounds.script_ends(1)
+    raise
+exit_workarounds.script_ends(None)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from scalewise.watch import seams as module
-from scalewise.watch.seams import ORDER, Outermost, Seam, bind, caller, seam, seam_of, seams
+from scalewise.watch.seams import ORDER, Outermost, Seam, caller, seam, seam_of, seams
 
 
 class Noting:
@@ -143,7 +143,6 @@ def test_every_name_of_the_same_thing_is_replaced(owner, monkeypatch) -> None:
     assert module.sys.modules["a_package"].twice is owner.double
     assert module.sys.modules["a_package.inner"].double is owner.double
     assert module.sys.modules["a_package2"].double is original
-    bind([], "a_package")
 
 
 @pytest.mark.parametrize("when", ["before", "after", "during, first", "during, then"])

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from scalewise.records.orders import ExecOrder, RankOrder
-from scalewise.watch import hidden
+from scalewise.watch import exit_workarounds, hidden
 
 _OWN_FILES = (__file__, "<string>")
 
@@ -62,7 +62,12 @@ def run_script(script: str) -> None:
         __annotations__={},
     )
     sys.modules["__main__"] = module
-    exit_code = _exit_code_of(script, module.__dict__)
+    try:
+        exit_code = _exit_code_of(script, module.__dict__)
+    except SystemExit as end:
+        exit_workarounds.script_ends(end.code)
+        raise
+    exit_workarounds.script_ends(exit_code)
     if exit_code:
         sys.exit(exit_code)
 

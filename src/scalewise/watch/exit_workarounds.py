@@ -7,15 +7,17 @@ make the first more likely: imported lazily, some would have kept the group aliv
 interpreter ends, and the thread is given time to run before.
 
 What the server has preloaded is the same in every rank, and taking it apart takes longer than a short run. The script,
-its own modules and its exit handlers end as usual; preloaded modules and the static objects of their libraries are left
-to the kernel.
+its own modules and its exit handlers end as usual; preloaded modules, the static objects of their libraries, and the
+interpreter itself are left to the kernel.
 """
 
 import atexit
 import ctypes
+import gc
 import sys
 import time
 import weakref
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +25,7 @@ from scalewise.watch.seams import seam
 
 _DRAIN_SECONDS = 0.01
 _kept: list[Any] = []
+_status: int | None = None  # with which the script ends; None: not known
 
 
 def keep_groups_until_exit() -> None:
@@ -69,6 +72,44 @@ def _spare(spared: dict[str, ModuleType]) -> None:
         if sys.modules.get(name) is module:
             del sys.modules[name]
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(spared))
+    own = (sys.__stdout__, sys.__stderr__)  # a script's own streams are flushed by Python, as often as it does that
+    if _status is not None and (sys.stdout, sys.stderr) == own and _flush(own):
+        setattr(sys, _Last.__name__, _Last(_status))
+
+
+def script_ends(code: object) -> None:
+    """Notes how the script ends: the code that it has given to `sys.exit`, None for its last line, 1 for an error."""
+    global _status
+    known = code is None or (isinstance(code, int) and abs(code) < 2**31)
+    _status = (int(code) if isinstance(code, int) else 0) if known else 1
+
+
+class _Last:
+    """The last thing in `sys`, which Python takes apart when the script and all its modules have ended.
+
+    What Python would do after that is seen by nobody: it writes into each interned string, and so copies half of the
+    server's memory (12,000 pages, 45 ms).
+    """
+
+    def __init__(self, status: int) -> None:
+        self._status, self._collect, self._exit = status, gc.collect, ctypes.PyDLL(None).exit
+        self._flush, self._streams = _flush, (sys.__stdout__, sys.__stderr__)
+
+    def __del__(self) -> None:
+        self._collect()
+        self._flush(self._streams)  # destructors may have printed
+        self._exit(self._status)  # of the C library: what was registered there is still called
+
+
+def _flush(streams: Iterable[Any]) -> bool:
+    """Flushes streams; False if that fails, which Python itself tells by an exit code."""
+    try:
+        for stream in streams:
+            if stream is not None and not stream.closed:
+                stream.flush()
+    except BaseException:
+        return False
+    return True
 
 
 def spare_finalizers_at_exit() -> None:

@@ -13,13 +13,13 @@ and the original is called once, with the arguments it was given, whatever happe
 import functools
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from types import FrameType, FunctionType
 from typing import Any, Literal, Protocol
 
-from scalewise.records.collectives import FUNCTIONAL
+from scalewise.watch import bindings
 
 # The layers, from the inside out: files and folders below `watch/`.
 ORDER = (
@@ -231,7 +231,7 @@ def seams(owner: Any, names: Iterable[str], also: Iterable[Any] = (), within: st
             if getattr(other, name, None) is original:
                 setattr(other, name, entry)
     if within:
-        bind(replaced, within)
+        bindings.put(replaced, within)
     return found
 
 
@@ -249,20 +249,6 @@ def _entry(original: Act) -> Act:
 def seam_of(function: Any) -> Seam | None:
     """The seam that a function is the outside of; None for any other."""
     return _seams.get(function) if isinstance(function, FunctionType) else None
-
-
-def bind(replaced: Sequence[tuple[Any, Act]], within: str) -> None:
-    """Puts new functions in place of old ones, wherever the modules of a package have bound those."""
-    ids = {id(old): new for old, new in replaced}
-    for module_name, module in list(sys.modules.items()):
-        if module is not None and f"{module_name}.".startswith(f"{within}."):
-            namespace = vars(module)
-            for name, value in list(namespace.items()):
-                if id(value) in ids:
-                    namespace[name] = ids[id(value)]
-    # Where dynamo looks up what stands for a collective in a graph.
-    remaps = getattr(sys.modules.get(FUNCTIONAL), "traceable_collective_remaps", {})
-    remaps.update({new: remaps[old] for old, new in replaced if old in remaps})
 
 
 def caller() -> FrameType:

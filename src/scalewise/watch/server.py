@@ -21,7 +21,7 @@ from typing import Any
 
 from scalewise.records.codec import decode
 from scalewise.records.orders import ExecOrder, ProbeOrder, RankOrder, ViewOrder
-from scalewise.watch import exit_workarounds, warned_lines
+from scalewise.watch import bindings, exit_workarounds
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -82,7 +82,7 @@ def _import_all() -> dict[str, Any]:
         except Exception:
             continue
     spared.update((name, module) for name, module in sys.modules.items() if name not in before)
-    warned_lines.look_through_modules()
+    bindings.look_through_modules()
     gc.collect()
     gc.freeze()
     return {"versions": _versions()}

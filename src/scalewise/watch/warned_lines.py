@@ -6,18 +6,17 @@ C++ code names the innermost Python frame; if that is a wrapper, the message is 
 """
 
 import functools
-import itertools
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
+from scalewise.watch import bindings
+
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _BEYOND = 1 << 20  # a level that no stack has: Python then names `sys`
-_namespaces: list[dict[str, Any]] = []  # of the modules that were there when they were last looked through
-_newest = ""  # the last of these modules
 
 
 def install(broke: Callable[[str, BaseException], None], bottom: CodeType | None = None) -> None:
@@ -47,26 +46,8 @@ def install(broke: Callable[[str, BaseException], None], bottom: CodeType | None
             broke("warnings", error)
         return show(message)
 
-    later = itertools.takewhile(lambda name: name != _newest, reversed(sys.modules))
-    for names in (*_namespaces, *_with_warn(list(later))):
-        if names.get("warn") is original:  # also where it was imported by its name
-            names["warn"] = warn
+    bindings.put([(original, warn)])  # also where it was imported by its name
     module._showwarnmsg = _showwarnmsg
-
-
-def look_through_modules() -> None:
-    """Notes where `warn` is by its name, for all copies of this process.
-
-    Looking at two thousand modules in every copy would copy a page of memory for each.
-    """
-    global _newest
-    _namespaces[:] = _with_warn(list(sys.modules))
-    _newest = next(reversed(sys.modules))
-
-
-def _with_warn(modules: Iterable[str]) -> list[dict[str, Any]]:
-    namespaces = (getattr(sys.modules.get(name), "__dict__", {}) for name in modules)
-    return [names for names in namespaces if names.get("warn") is warnings.warn]
 
 
 def _with_level(

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 from scalewise.records.collectives import DISTRIBUTED, FUNCTIONAL, functions_in
+from scalewise.watch import bindings
 from scalewise.watch.batch_rows import first_tensor
 from scalewise.watch.call_arguments import Argument
 from scalewise.watch.imports import after_import
@@ -32,24 +33,8 @@ def install(recorder: Recorder) -> None:
         original = getattr(dist, one.name, None)
         if original is not None:
             replaced[original] = _watched(recorder, one.kind, original, depth)
-    put(replaced)
+    bindings.put(replaced.items(), within="torch.distributed")
     after_import(FUNCTIONAL, functools.partial(_watch_functional, recorder, depth))
-
-
-def put(replaced: dict[Any, Any]) -> None:
-    """Puts new functions in place of old ones, wherever the modules of torch.distributed have bound those."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("torch.distributed") and module is not None:
-            _replace(vars(module), replaced)
-    remaps = getattr(sys.modules.get(FUNCTIONAL), "traceable_collective_remaps", {})
-    remaps.update({new: remaps[old] for old, new in replaced.items() if old in remaps})
-
-
-def _replace(namespace: dict[str, Any], replaced: dict[Any, Any]) -> None:
-    for one in functions_in(DISTRIBUTED):
-        new = replaced.get(namespace.get(one.name))
-        if new is not None:
-            namespace[one.name] = new
 
 
 def _watched(recorder: Recorder, kind: str, original: Callable[..., Any], depth: _Depth) -> Callable[..., Any]:
