@@ -51,6 +51,16 @@ def test_what_was_put_there_is_found_and_replaced_again(module, looked) -> None:
     assert module.alias is third
 
 
+def test_what_somebody_else_has_put_there_already_is_replaced_with_the_rest(module, monkeypatch) -> None:
+    owner = SimpleNamespace(alias=first)
+    monkeypatch.setitem(sys.modules, "a_package", owner)
+    bindings.look_through_modules()
+    owner.alias = second
+    bindings.put([(first, second)], within="a_package")
+    bindings.put([(second, third)], within="a_package")
+    assert (owner.alias, module.alias) == (third, third)
+
+
 def test_a_module_that_came_after_the_look_is_looked_at_and_one_that_was_there_is_not(module, monkeypatch) -> None:
     bindings.look_through_modules()
     module.later = first  # bound after the look: a copy of the process, which binds nothing before, has no such name

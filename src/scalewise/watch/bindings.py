@@ -41,6 +41,7 @@ def put(replaced: Iterable[tuple[Callable[..., Any], Callable[..., Any]]], withi
         old, new = new_of[one]
         if namespace.get(name) is old and (not within or f"{module}.".startswith(f"{within}.")):
             namespace[name] = new
+        if namespace.get(name) is new:  # also where it was put before
             _places.setdefault(id(new), []).append((module, name))
     # Where dynamo looks up what stands for a collective in a graph.
     remaps = getattr(sys.modules.get(FUNCTIONAL), "traceable_collective_remaps", {})

@@ -26,6 +26,7 @@ from scalewise.watch.seams import seam
 _DRAIN_SECONDS = 0.01
 _kept: list[Any] = []
 _status: int | None = None  # with which the script ends; None: not known
+_collect = gc.collect  # itself: an examination looks at who calls it
 
 
 def keep_groups_until_exit() -> None:
@@ -92,7 +93,7 @@ class _Last:
     """
 
     def __init__(self, status: int) -> None:
-        self._status, self._collect, self._exit = status, gc.collect, ctypes.PyDLL(None).exit
+        self._status, self._collect, self._exit = status, _collect, ctypes.PyDLL(None).exit
         self._flush, self._streams = _flush, (sys.__stdout__, sys.__stderr__)
 
     def __del__(self) -> None:

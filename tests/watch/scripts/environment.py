@@ -1,4 +1,4 @@
-"""Prints all that it can see of how it was started, and then trains, unless its argument is `untrained`."""
+"""Prints all that it can see of how it was started, and then trains, unless another script imports it."""
 
 import os
 import sys
@@ -13,15 +13,19 @@ for name in sorted(os.environ):
 print(sys.path, sys.argv, sys.flags, __name__, flush=True)
 print(threading.active_count(), torch.get_num_threads(), torch.get_default_dtype(), flush=True)
 
-if "untrained" in sys.argv:
-    sys.exit()
-torch.manual_seed(0)
-model = nn.Linear(32, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-x, y = torch.randn(16, 32), torch.randn(16, 1)
-for step in range(6):
-    optimizer.zero_grad()
-    loss = nn.functional.mse_loss(model(x), y)
-    loss.backward()
-    optimizer.step()
-    print(f"step {step} {loss.item().hex()}", flush=True)
+
+def train():
+    torch.manual_seed(0)
+    model = nn.Linear(32, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    x, y = torch.randn(16, 32), torch.randn(16, 1)
+    for step in range(6):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        print(f"step {step} {loss.item().hex()}", flush=True)
+
+
+if __name__ == "__main__":
+    train()

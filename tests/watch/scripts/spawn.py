@@ -1,4 +1,4 @@
-"""Starts its own ranks with torch.multiprocessing.spawn, as many tutorials do."""
+"""Starts its own ranks with torch.multiprocessing.spawn, as many tutorials do; by fork if a second argument says so."""
 
 import os
 import sys
@@ -34,4 +34,7 @@ def train(rank: int, ranks: int) -> None:
 if __name__ == "__main__":
     os.environ["MASTER_ADDR"] = "127.0.0.1"
     os.environ["MASTER_PORT"] = sys.argv[1]
-    mp.spawn(train, args=(2,), nprocs=2)
+    if sys.argv[2:] == ["fork"]:
+        mp.start_processes(train, args=(2,), nprocs=2, start_method="fork")
+    else:
+        mp.spawn(train, args=(2,), nprocs=2)
