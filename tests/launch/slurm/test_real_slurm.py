@@ -229,6 +229,15 @@ def test_a_job_that_is_nearly_out_of_time_begins_no_further_run(cluster: Cluster
     assert rest.job != job and rest.words() and began(folder) == {"e0": 1, "e1": 1}
 
 
+def test_a_job_that_may_run_again_goes_on_by_itself_when_its_time_is_over(cluster: Cluster, folder: Path) -> None:
+    command = Command(cluster, folder, "run", two_sleeps(folder, 3, 0), *SLURM, "--slurm", "resubmit=1")
+    wait_until(lambda: (folder / "began.log").exists())
+    cluster.ask("scancel", "--signal=USR1", "--batch", command.job)
+    begin_again(cluster, command.job)
+    assert command.code() in (0, 2)
+    assert began(folder) == {"e0": 1, "e1": 1} and command.words().count("submitted as") == 1
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
