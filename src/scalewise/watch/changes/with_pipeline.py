@@ -5,6 +5,7 @@
 
 import inspect
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -63,16 +64,16 @@ class _Piped:
         if not self.parts:
             raise CannotApply(f"a batch of {self._rows} cannot be cut into {parts} equal parts, nor into fewer")
         with trained.unwatched():
-            stage = _stage_of(trained, self._rows // self.parts)
-        graph: Any = stage.submod.graph
-        self._taken = [node.target for node in graph.nodes if node.op == "placeholder"]
+            stage, arguments = _stage_of(trained, self._rows // self.parts)
+        # What the stage takes, in order: arguments of the whole model by name, and None for what another stage sends.
+        self._taken = [arguments.get(name) for name, _ in _placeholders(stage.submod.graph)]
         self._names = inspect.signature(trained.model.forward)
         self._pass: PassByParts | None = None
         self._values: list[dict[int, torch.Tensor]] = []
         self._busy = 0.0
         self._passes = 0
         self._chunk = 0
-        if trained.rank and self._own_inputs():
+        if trained.rank and any(self._taken):
             _take_inputs_here(stage, self._with_own_inputs)
         for name in ("forward_one_chunk", "backward_one_chunk"):
             setattr(stage, name, self._timed(getattr(stage, name)))
@@ -90,7 +91,7 @@ class _Piped:
         (call,) = one.calls
         began, rank = time.perf_counter(), self._trained.rank
         losses: list[torch.Tensor] = []
-        given = tuple(self._known(call)[name] for name in self._own_inputs()) if rank == 0 else ()
+        given = tuple(self._known(call)[name] for name in self._taken if name) if rank == 0 else ()
         target = torch.arange(self._rows, device=self._trained.device) if rank == self._last else None
         kept = {"target": target, "losses": losses} if rank == self._last else {}
         self._schedule.step(*given, **kept, return_outputs=False)
@@ -101,22 +102,17 @@ class _Piped:
         """The arguments of a call of the whole model, by name."""
         return dict(self._names.bind(*call.args, **call.kwargs).arguments)
 
-    def _own_inputs(self) -> list[str]:
-        """The names of the arguments of the whole model that this stage takes: targets are taken by the last one."""
-        return [name for name in self._taken if name in self._names.parameters]
-
     def _with_own_inputs(self, activations: tuple[Any, ...]) -> list[Any]:
         """Everything that this stage takes for a part: what the stage before has sent, and the script's own tensors."""
         assert self._pass is not None
         (call,) = self._pass.calls
         known, received = self._known(call), iter(activations)
         begin, end = span(self._rows, self._chunk, self.parts)
-        return [
-            (known[name][begin:end] if isinstance(known[name], torch.Tensor) else known[name])
-            if name in known
-            else next(received)
-            for name in self._taken
-        ]
+
+        def part(name: str) -> Any:
+            return known[name][begin:end] if isinstance(known[name], torch.Tensor) else known[name]
+
+        return [part(name) if name else next(received) for name in self._taken]
 
     def _loss(self, output: Any, target: torch.Tensor) -> torch.Tensor:
         """Repeats what the script made of the outputs, on the rows of this part."""
@@ -176,8 +172,16 @@ def _rows_of(trained: Trained) -> int:
     return found[0].shape[0]
 
 
-def _stage_of(trained: Trained, rows: int) -> Any:
-    """Cuts the model where the parameters before the cut are nearest to an equal part of all."""
+def _placeholders(graph: Any) -> list[tuple[str, str]]:
+    """The inputs of a graph: their names, and the names by which the traced function takes them."""
+    return [(node.name, node.target) for node in graph.nodes if node.op == "placeholder"]
+
+
+def _stage_of(trained: Trained, rows: int) -> tuple[Any, dict[str, str]]:
+    """This rank's stage, and the model's arguments by the names that stages have for them.
+
+    The model is cut where the parameters before the cut are nearest to an equal part of all.
+    """
     model, ranks = trained.model, trained.ranks
     blocks = repeated_blocks(model)
     if len(blocks) < ranks:
@@ -187,7 +191,9 @@ def _stage_of(trained: Trained, rows: int) -> Any:
     given = [one[:rows] if isinstance(one, torch.Tensor) else one for one in trained.args]
     named = {name: one[:rows] if isinstance(one, torch.Tensor) else one for name, one in trained.kwargs.items()}
     try:
-        pipe = traced(model, tuple(given), named, {blocks[cut][0]: SplitPoint.BEGINNING for cut in cuts})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's exporter warns of its own calls
+            pipe = traced(model, tuple(given), named, {blocks[cut][0]: SplitPoint.BEGINNING for cut in cuts})
     except Exception as error:
         first = str(error).strip().splitlines()[0][:200] if str(error).strip() else ""
         raise CannotApply(f"torch.export cannot follow its layers: {type(error).__name__}: {first}") from error
@@ -199,7 +205,7 @@ def _stage_of(trained: Trained, rows: int) -> Any:
     for one in model.parameters():
         if id(one) not in own:
             one.data = one.data.new_empty(0)  # it lies on another rank; the script's names for it stay
-    return pipe.build_stage(trained.rank, trained.device)
+    return pipe.build_stage(trained.rank, trained.device), dict(_placeholders(pipe.split_gm.graph))
 
 
 def _check_apart(model: Any, stages: list[Any]) -> None:
