@@ -29,6 +29,7 @@ for step in range(8):
     optimizer.step()
     near = ((out - y[rows]).abs() < 1).float().mean()
     assert 0 <= near.item() <= 1 and loss.item() > 0
+    assert out.shape == (12, 4) and out.detach().numpy().shape == (12, 4) and len(out.tolist()) == 12
 {TAIL}"""
 READ_BEFORE = DRAWN.replace("    optimizer.zero_grad()\n", "    assert loss.item() > 0\n    optimizer.zero_grad()\n")
 IN_THE_MODEL = f"""{HEAD}

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
+import torch.distributed as dist
 
-from scalewise.watch.strategy.shares import Span
+from scalewise.watch.strategy.shares import Span, rank_and_ranks, span
 
 _SHAPES = {"size", "dim", "numel", "nelement", "__len__", "stride", "is_floating_point", "is_complex", "element_size"}
 _ATTRIBUTES = {"shape", "ndim", "dtype", "itemsize", "nbytes", "layout"}
@@ -89,12 +90,29 @@ class OwnRows:
         return _made(shape, self, value.requires_grad, value)
 
     def called(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
-        """Makes a call on the values; what it returns has these rows, too."""
+        """Makes a call on the values; what it returns has these rows, too. What is read is of all ranks' rows."""
+        if name in _READS and isinstance(args[0], StandIn) and args[0].shape_of.dim():
+            return func(self._of_all_ranks(_value_of(args[0]).detach()), *args[1:], **kwargs)
         args, kwargs = replaced(name, (args, kwargs), self.rows, self.own, _value_of)
         result = func(*args, **kwargs)
         if isinstance(result, torch.Tensor):
             return self.stand_in(result)
         return mapped(result, self.stand_in) if name not in _READS else result
+
+    def _of_all_ranks(self, value: torch.Tensor) -> torch.Tensor:
+        """The rows of all ranks, which come to the same place: each of them runs the whole script."""
+        rank, ranks = rank_and_ranks()
+        part = self.own[1] - self.own[0]
+        if value.shape[0] % part or (self.own != span(self.rows, rank, ranks)):
+            return value
+        times = value.shape[0] // part
+        spans = [span(self.rows, one, ranks) for one in range(ranks)]
+        most = max(end - begin for begin, end in spans) * times
+        own = torch.cat([value, value.new_zeros(most - value.shape[0], *value.shape[1:])])
+        everyone = [torch.empty_like(own) for _ in spans]
+        dist.all_gather(everyone, own.contiguous())
+        cut = zip(everyone, spans, strict=True)
+        return torch.cat([one[: (end - begin) * times] for one, (begin, end) in cut])
 
 
 def _value_of(one: StandIn) -> torch.Tensor:
