@@ -178,7 +178,7 @@ def _placeholders(graph: Any) -> list[tuple[str, str]]:
 
 
 def _stage_of(trained: Trained, rows: int) -> tuple[Any, dict[str, str]]:
-    """This rank's stage, and the model's arguments by the names that stages have for them.
+    """Cuts the model, and returns the stage of this rank and the model's arguments by their names in stages.
 
     The model is cut where the parameters before the cut are nearest to an equal part of all.
     """
