@@ -113,7 +113,7 @@ def run(quick: bool, cuda: bool) -> dict[str, object]:
     if missing:
         raise BadRequest(f"Hosts on one machine need {', '.join(missing)}.", "Debian: apt-get install iproute2.")
     rows = []
-    print("\nHosts as network namespaces; a step of DDP with 16.8 MB of gradients, in ms (95 %)")
+    print("\nHosts as network namespaces; a step of DDP with 16.8 MB of gradients, in ms (predicted: 90 %)")
     print(f"{'hosts':<7}{'wire':<22}{'measured':>9}  {'over its figures':<32}{'over measured all-reduces':<32}load")
     for hosts in (2,) if quick else (2, 4):
         for figures in WIRES[:1] if quick else WIRES:

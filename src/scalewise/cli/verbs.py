@@ -77,8 +77,10 @@ def machine(measure: bool, nodes: int, out: Path, as_json: bool, quiet: bool, **
     if nodes > 1:
         from scalewise.jobs.host_links import measure_host_links
 
-        path = measure_host_links(nodes, out, reporter)
-        output.say(f"between hosts: {path}; predict with it: scalewise rehearse train.py --link-file {path}")
+        path, most = measure_host_links(nodes, out, reporter)
+        per_node = f" --per-node {most}" if most > 1 else ""
+        example = f"scalewise rehearse train.py --ranks {4 * nodes * most}{per_node} --link-file {path}"
+        output.say(f"between hosts: {path}; predict with it: {example}")
     return DONE
 
 

@@ -57,10 +57,11 @@ class PartWire:
     refused: str = ""
 
 
-def measure_host_links(nodes: int, out: Path, reporter: Reporter) -> Path:
-    """Measures all-reduces inside this host, between hosts, and among all their ranks; returns the link file.
+def measure_host_links(nodes: int, out: Path, reporter: Reporter) -> tuple[Path, int]:
+    """Measures all-reduces inside this host, between hosts, and among all their ranks.
 
-    Runs in a job. Between hosts there is one rank on each, so that nothing else passes what lies between them.
+    Returns the link file, and how many ranks a host had at most. Runs in a job. Between hosts there is one rank on
+    each, so that nothing else passes what lies between them.
     """
     with Servers() as servers:
         here = Here(servers, machine_facts(servers))
@@ -72,7 +73,7 @@ def measure_host_links(nodes: int, out: Path, reporter: Reporter) -> Path:
     path = out / f"link-{nodes}-hosts.toml"
     with disk_trouble_explained(out):
         path.write_text(link_text(inside, between, together, here.facts.host, reporter))
-    return path
+    return path, most
 
 
 def link_text(
