@@ -165,8 +165,9 @@ def test_overlaps_are_read_from_five_kinds_of_steps():
     assert [one.size_bytes for one in found] == 3 * [4096, 32768]
     assert found[0] == Overlap(2, 4096, *map(pytest.approx, (0.030, 0.020, 0.048, 0.037)))
     assert sharing_of(found, 2).work == pytest.approx(0.95)  # of the large ones
-    assert sharing_of(found, 2).beside == ((4096, pytest.approx(-0.003)), (32768, pytest.approx(0.010)))
-    assert sharing_of(found, 1).beside == ()  # one core carries them in a row
+    assert sharing_of(found, 2).beside_seconds == pytest.approx((-0.003 + 0.010) / 2)
+    assert sharing_of(found, 2).beside_bytes == 2048
+    assert sharing_of(found, 1).beside_seconds == 0.0  # one core carries them in a row
 
 
 def test_steps_that_were_cut_off_give_no_overlap():
@@ -201,4 +202,4 @@ def test_computing_is_slower_beside_a_message_only_where_that_is_no_chance():
 
 
 def test_two_messages_at_once_that_take_longer_than_in_a_row_are_taken_to_do_so_again():
-    assert sharing_of([Overlap(2, 1.0, 0.30, 0.20, 0.50, 0.45)], 2).beside == ((1.0, pytest.approx(0.05)),)
+    assert sharing_of([Overlap(2, 1.0, 0.30, 0.20, 0.50, 0.45)], 2).beside_seconds == pytest.approx(0.05)

@@ -56,23 +56,24 @@ def test_a_message_that_also_gets_in_the_way_of_computing_costs_more_than_itself
 
 
 def test_a_message_that_begins_beside_another_is_spared_a_part():
-    spared = Sharing(beside=((1.0, -0.3e-3),))
+    spared = Sharing(beside_seconds=-0.3e-3)
     assert simulate(ddp(4.0, 4.0, 4.0), by_size, spared).step_seconds == pytest.approx((6 + 12 - 0.6 + 1) * 1e-3)
     assert simulate(ddp(0.5, 0.5, 0.5), by_size, spared).step_seconds == pytest.approx(9.5e-3)  # none is beside another
-    many = Sharing(beside=((1.0, -1.0),))
+    many = Sharing(beside_seconds=-1.0)
     assert simulate(ddp(4.0, 4.0, 4.0), by_size, many).step_seconds == pytest.approx((6 + 4 + 2 + 2 + 1) * 1e-3)
 
 
-def test_messages_that_get_in_each_others_way_take_longer_by_the_size_of_the_smaller_one():
-    longer = Sharing(beside=((2.0, 1e-3), (8.0, 3e-3)))
-    assert [longer.added(size) for size in (0.9, 1.0, 2.0, 4.0, 99.0)] == pytest.approx([0, 1e-3, 1e-3, 2e-3, 3e-3])
+def test_messages_that_get_in_each_others_way_take_longer_unless_both_are_small():
+    longer = Sharing(beside_seconds=2e-3, beside_bytes=1.0)
     assert simulate(ddp(4.0, 4.0), by_size, longer).step_seconds == pytest.approx((6 + 8 + 2 + 1) * 1e-3)
+    assert simulate(ddp(4.0, 0.5), by_size, longer).step_seconds == pytest.approx((6 + 4.5 + 2 + 1) * 1e-3)
     assert simulate(ddp(0.5, 4.0), by_size, longer).step_seconds == pytest.approx((7 + 4 + 1) * 1e-3)  # one has ended
+    small = simulate(ddp(0.9, 0.9, between_ms=0.5), by_size, longer)
+    assert small.step_seconds == pytest.approx((5.5 + 0.9 + 0.9 + 1) * 1e-3)
 
 
 durations = st.floats(0, 0.1)
-besides = st.floats(-0.05, 0.05).map(lambda seconds: ((1.0, seconds),))
-sharings = st.builds(Sharing, work=st.floats(0, 3), beside=besides)
+sharings = st.builds(Sharing, work=st.floats(0, 3), beside_seconds=st.floats(-0.05, 0.05))
 
 
 @st.composite

@@ -68,7 +68,7 @@ def test_nothing_is_said_of_ranks_that_do_not_all_send_the_same(processes):
 
 
 durations = st.floats(0.001, 0.1)
-sharings = st.builds(Sharing, work=st.floats(0, 3), beside=st.floats(-0.05, 0.05).map(lambda one: ((0.01, one),)))
+sharings = st.builds(Sharing, work=st.floats(0, 3), beside_seconds=st.floats(-0.05, 0.05))
 
 
 @st.composite

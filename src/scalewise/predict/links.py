@@ -113,7 +113,7 @@ class Links:
         over = sum(seconds(link, one.kind, one.size_bytes, one.ranks or ranks, one.nodes) for one in messages)
         here_too = self.sharing_here(self._seats.counts[0])
         work = here_too.work * own / over if over else 0.0
-        return replace(here_too, work=min(1.0, work), beside=())  # measured of messages here alone
+        return replace(here_too, work=min(1.0, work), beside_seconds=0.0)  # measured of messages here alone
 
 
 def _placement_guesses(link: Link, ranks: int) -> Iterator[str]:

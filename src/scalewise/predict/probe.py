@@ -133,11 +133,10 @@ def sharing_of(overlaps: Sequence[Overlap], cores_per_rank: int, ranks: int = 2)
     overlaps = [one for one in overlaps if one.ranks == nearest]
     sizes = [one.size_bytes for one in overlaps]
     large = [one for one in overlaps if one.size_bytes == max(sizes)]
-    beside = tuple(
-        (size, median(one.two_seconds - 2 * one.message_seconds for one in overlaps if one.size_bytes == size))
-        for size in sorted(set(sizes))
-    )
-    return replace(_beside(large), beside=beside if cores_per_rank > 1 else ())
+    longer = [one.two_seconds - 2 * one.message_seconds for one in overlaps]
+    if not longer or cores_per_rank == 1:
+        return _beside(large)
+    return replace(_beside(large), beside_seconds=median(longer), beside_bytes=min(sizes) / 2)
 
 
 def _beside(overlaps: Sequence[Overlap]) -> Sharing:

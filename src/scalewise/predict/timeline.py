@@ -9,9 +9,6 @@ beside it, and how much time a message saves that begins while another is under 
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import log
-
-import numpy as np
 
 from scalewise.predict.tape import Compute, Issue, Tape
 
@@ -26,8 +23,9 @@ class Sharing:
     # carries it; 1: its rank's cores carry it; above 1: both also get into each other's way (memory, caches, threads).
     work: float = 0.0
     # Added to a message that begins while another is under way, as gloo carries two at once: less than 0 where one
-    # fills the other's gaps, more where their threads wait for each other's cores.
-    beside: tuple[tuple[float, float], ...] = ()  # bytes of the smaller message, seconds; smallest first
+    # fills the other's gaps, more where their threads wait for each other's cores. That hardly depends on their sizes.
+    beside_seconds: float = 0.0
+    beside_bytes: float = 0.0  # where the larger of both has fewer, nothing is added: so small ones were not tried
 
     def beside_others(self, size_bytes: float, seconds: float, others: Sequence[tuple[float, float]]) -> float:
         """The time of a message that begins now, while others are under way: their bytes, and the seconds left of each.
@@ -35,16 +33,9 @@ class Sharing:
         It saves no more than what is left of them, so that a slower link is slower.
         """
         left = sum(of_other for _, of_other in others)
-        if left <= 0 or seconds <= 0 or not self.beside:
+        if left <= 0 or seconds <= 0 or max(size_bytes, *(size for size, _ in others)) < self.beside_bytes:
             return seconds
-        return seconds + max(self.added(min(size_bytes, *(size for size, _ in others))), -MOST_SPARED * seconds, -left)
-
-    def added(self, size_bytes: float) -> float:
-        """The seconds added to a message of that size; nothing to one of less than half the smallest that was tried."""
-        if size_bytes < self.beside[0][0] / 2:
-            return 0.0
-        sizes, seconds = zip(*self.beside, strict=True)
-        return float(np.interp(log(size_bytes), [log(size) for size in sizes], seconds))
+        return seconds + max(self.beside_seconds, -MOST_SPARED * seconds, -left)
 
 
 APART = Sharing()

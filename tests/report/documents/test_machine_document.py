@@ -43,7 +43,7 @@ def test_other_collectives_are_shown_beside():
 def test_what_messages_do_to_each_other_on_several_cores_is_shown():
     several = replace(PROBE, place=place_of(make_machine(), "cpu", 4))
     text = "\n".join(link_texts(several))
-    assert "a message that begins while another is under way: 1 B -1.5 ms" in text
+    assert "a message that begins while another is under way takes 1.50 ms less" in text
 
 
 def test_a_fit_that_is_refused_is_said():

@@ -50,9 +50,9 @@ def _fit(probe: LinkProbe) -> Iterator[str]:
         for ranks in sorted({one.ranks for one in probe.overlaps}):
             sharing = sharing_of(probe.overlaps, probe.place.cores_per_rank, ranks)
             yield f"{ranks} ranks: a message holds up computing beside it for {100 * sharing.work:.0f} % of its time"
-            longer = [f"{bytes_text(size)} {1e3 * seconds:+.2g} ms" for size, seconds in sharing.beside]
-            if longer:
-                yield f"{ranks} ranks: a message that begins while another is under way: {', '.join(longer)}"
+            if sharing.beside_seconds:
+                by, word = seconds_text(abs(sharing.beside_seconds)), "more" if sharing.beside_seconds > 0 else "less"
+                yield f"{ranks} ranks: a message that begins while another is under way takes {by} {word}"
 
 
 def _curve_text(curve: LinkCurve) -> str:
