@@ -31,10 +31,17 @@ STEP_SECONDS = 5e-3
 DIM, BATCH = 256, 64
 DEPTHS = (2, 4, 6, 8, 12, 16, 24)
 WARMUP = 20
+LIMIT_SECONDS = 600.0  # for three runs that take turns, also on a busy machine
 ARMS = ("hand", "twin", "outside")
 STRATEGIES = {
     "ddp": "with_ddp",
     "ddp-accumulated": "with_ddp:accumulate=2",
+    "zero1": "with_zero1",
+    "fsdp2": "with_fsdp2",
+    "fsdp2-kept": "with_fsdp2:keep=1",
+    "tensor-parallel": "with_tensor_parallel",
+    "pipeline-gpipe": "with_pipeline:schedule=gpipe,parts=2",
+    "pipeline-1f1b": "with_pipeline:schedule=1f1b,parts=2",
 }  # by hand, from outside
 
 
@@ -104,7 +111,8 @@ def _spec(name: str, arm: str, depth: int, number: int, bench: Bench) -> RunSpec
     outside = ("--dim", str(DIM), "--depth", str(depth), *sizes)
     script, args = ("large_linear.py", outside) if arm == "outside" else ("by_hand.py", by_hand)
     spec = run_spec(SCRIPTS / script, args, f"{arm}-{number}", bench.machine, ranks=2, repeat=number, axes={"arm": arm})
-    return replace(spec, changes=parse_changes(STRATEGIES[name])) if arm == "outside" else spec
+    changes = parse_changes(STRATEGIES[name]) if arm == "outside" else ()
+    return replace(spec, changes=changes, limit_seconds=LIMIT_SECONDS)
 
 
 def _depth(name: str, bench: Bench) -> int:

@@ -27,6 +27,12 @@ STRATEGIES = (
 FROM_OUTSIDE = {
     "ddp": "with_ddp",
     "ddp-accumulated": "with_ddp:accumulate=2",
+    "zero1": "with_zero1",
+    "fsdp2": "with_fsdp2",
+    "fsdp2-kept": "with_fsdp2:keep=1",
+    "tensor-parallel": "with_tensor_parallel",
+    "pipeline-gpipe": "with_pipeline:schedule=gpipe,parts=2",
+    "pipeline-1f1b": "with_pipeline:schedule=1f1b,parts=2",
 }
 
 pytestmark = pytest.mark.processes
@@ -43,7 +49,7 @@ def saved(ran: Ran) -> dict[str, Tensor]:
 
 
 def whole(parts: list[Tensor]) -> Tensor:
-    first = parts[0]
+    first = max(parts, key=lambda one: one.numel())  # ranks hold nothing of other stages of a pipeline
     if not isinstance(first, DTensor):
         return first
     (placement,) = first.placements
