@@ -36,11 +36,11 @@ def test_a_script_that_draws_its_own_batches_trains_what_one_rank_trains(room, s
 def test_every_strategy_has_a_row_with_steps_memory_bytes_and_parity(room):
     answer = room.compare(LOADER)
     (base, *others) = answer.rows
-    assert base.change == "" and base.parity is None and base.handed_over_bytes is None
+    assert base.change == "" and base.parity is None and base.sent_bytes is None
     assert {one.name for one in others} == set(known_strategies())
     for one in others:
         assert one.kind == "measured" and one.parity is not None and one.parity.kind == "same", one
-        assert one.step is not None and one.memory and one.handed_over_bytes
+        assert one.step is not None and one.memory and one.sent_bytes
         assert (one.bubble is not None) == ("pipeline" in one.name)
     assert f"of {len(others)} strategies on 2 ranks" in " ".join(answer.sentences)
     assert strategies_document(answer).sections[1].blocks

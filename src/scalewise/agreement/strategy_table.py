@@ -41,7 +41,7 @@ class StrategyRow:
     speedup: Estimate | None = None  # against one rank
     memory: dict[str, int] | None = None  # bytes by purpose, of the rank that holds most
     peak_bytes: int | None = None
-    handed_over_bytes: float | None = None  # to other ranks by the busiest rank, per step
+    sent_bytes: float | None = None  # by one rank to others, per step, by algorithms that send least
     exposed: Estimate | None = None  # seconds of a step that communication takes
     exposed_method: str = ""
     bubble: float | None = None  # share of a pipeline's step in which a rank waits for others
@@ -116,6 +116,16 @@ def speedup_over(base: StrategyRow, seconds: Estimate | None) -> Estimate | None
     if base.step is None or seconds is None:
         return None
     return propagate(lambda one, other: one / other, base.step, seconds.at(base.step.level), method="ratio of steps")
+
+
+def ring_bytes(kind: str, size_bytes: float, ranks: int) -> float:
+    """Returns the bytes that a rank sends on average for a collective around a ring.
+
+    A run counts the whole message of a collective, but what one rank keeps of a reduce-scatter.
+    """
+    shares = {"all_reduce": 2 / ranks, "reduce_scatter": 1.0, "recv": 0.0, "send": 1.0, "batch_isend_irecv": 1.0}
+    by_others = 1.0 if kind in ("recv", "send", "batch_isend_irecv") else ranks - 1
+    return size_bytes * by_others * shares.get(kind, 1 / ranks)
 
 
 def _sentences(answer: StrategiesAnswer) -> list[str]:

@@ -15,6 +15,7 @@ from scalewise.agreement.strategy_table import (
     StrategyParity,
     StrategyRow,
     ordered,
+    ring_bytes,
     speedup_over,
 )
 from scalewise.analysis.estimate import Estimate
@@ -372,7 +373,7 @@ class _Stage:
             speedup=speedup_over(base, row.step_seconds) if base is not None else None,
             memory=memory.parts if memory else _known_memory(row),
             peak_bytes=memory.peak_bytes if memory else row.memory.cuda_peak_allocated_bytes,
-            handed_over_bytes=sum(one.bytes for one in row.collectives) if arm.changes else None,
+            sent_bytes=_bytes_sent(row, spec.ranks) if arm.changes else None,
             exposed=exposed,
             exposed_method=method,
             bubble=_bubble(runs.get(spec.name)),
@@ -389,6 +390,10 @@ def _link_name(asked: PredictionRequest | None) -> str:
 def _rate(samples: float | None, seconds: Estimate) -> Estimate | None:
     """Samples in a second: every strategy has the batch that one rank has."""
     return seconds.through(lambda value: samples / value, positive=True) if samples else None
+
+
+def _bytes_sent(row: ArmRow, ranks: int) -> float:
+    return sum(ring_bytes(one.kind, one.bytes, ranks) for one in row.collectives)
 
 
 def _exposed(row: ArmRow) -> tuple[Estimate | None, str]:

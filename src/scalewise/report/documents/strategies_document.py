@@ -50,7 +50,7 @@ def _table(answer: StrategiesAnswer) -> Table:
         Column("throughput", "samples/s", short="samples/s", within="none"),
         Column("speedup", within="none"),
         Column("memory", "MiB"),
-        Column("handed over", "MiB", short="MiB given", extra=2),
+        Column("sent", "MiB", short="MiB sent", extra=2),
         Column("exposed communication", "ms", short="comm.", within="none", extra=1),
         *([Column("bubble", "%", extra=3)] if piped else []),
         Column("parity", numeric=False),
@@ -59,8 +59,8 @@ def _table(answer: StrategiesAnswer) -> Table:
     notes = (
         f"All rows have the batch that one rank has. Step: median of {counted(answer.repeats, 'run')} of at most "
         f"{answer.steps} steps, with its 95 % interval. Memory: tensors at the peak of an inspected step, of the rank "
-        "that holds most. Handed over: bytes of a step that rank 0 gives to collectives. Samples/s: over "
-        "the whole loop, with what lies between steps.",
+        "that holds most. Sent: bytes of a step that rank 0 sends, if collectives go around a ring. "
+        "Samples/s: over the whole loop, with what lies between steps.",
         *(f"Communication by: {text}." for text in _methods(measured)),
     )
     return Table("strategies", "Each strategy", tuple(columns), rows, notes)
@@ -80,7 +80,7 @@ def _cells(row: StrategyRow, piped: bool) -> Iterator[Cell]:
     yield estimate_cell(row.samples_per_second)
     yield estimate_cell(row.speedup) if row.change else text_cell("base")
     yield _memory_cell(row)
-    yield number_cell(row.handed_over_bytes, 2.0**-20)
+    yield number_cell(row.sent_bytes, 2.0**-20)
     yield _exposed_cell(row)
     if piped:
         yield number_cell(row.bubble, 100.0)

@@ -44,7 +44,7 @@ def _watched(recorder: Recorder, kind: str, original: Callable[..., Any], depth:
     def watched(*args: Any, **kwargs: Any) -> Any:
         if depth.inside or not recorder.on:
             return original(*args, **kwargs)
-        size_bytes = message_bytes(recorder, args, kwargs)
+        size_bytes = message_bytes(recorder, args, kwargs) or _batch_bytes(operations.of(args, kwargs))
         depth.inside = True
         _quietly(recorder, recorder.collective_begin)
         try:
@@ -55,6 +55,16 @@ def _watched(recorder: Recorder, kind: str, original: Callable[..., Any], depth:
             _quietly(recorder, functools.partial(recorder.collective_end, "recv" if receives else kind, size_bytes))
 
     return watched
+
+
+def _batch_bytes(operations: Any) -> int:
+    """Returns the bytes of the larger direction of a batch of messages."""
+    ways = {"isend": 0, "irecv": 0}
+    for one in operations if isinstance(operations, (list, tuple)) else ():
+        tensor, way = getattr(one, "tensor", None), getattr(getattr(one, "op", None), "__name__", "")
+        if isinstance(tensor, torch.Tensor) and way in ways:
+            ways[way] += tensor.numel() * tensor.element_size()
+    return max(ways.values())
 
 
 def _only_receives(operations: Any) -> bool:
