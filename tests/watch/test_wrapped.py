@@ -67,7 +67,7 @@ BY_HAND = {
     "crash", "warned_lines", "moved_folders", "examination/around_the_loop", "examination/clocks",
     "redirect/devices", "redirect/streams", "redirect/tensors", "redirect/wrappers",
     # What a comparison of ranks is made of came later, and is still to move.
-    "parity/sources", "parity/given", "parity/joint_statistics",
+    "parity/sources",
 }  # fmt: skip
 # In `emulation/`; in the recorder; in `parity/sources`; in `strategy/`, of which one at a time can be applied.
 ELSEWHERE = {

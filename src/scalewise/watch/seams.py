@@ -24,7 +24,7 @@ from scalewise.watch import bindings
 # The layers, from the inside out: files and folders below `watch/`.
 ORDER = (
     "exit_workarounds", "redirect", "rehearsal", "emulation", "hooks", "inspection", "step_profile", "examination",
-    "gradient_rows", "strategy", "changes",
+    "gradient_rows", "parity", "strategy", "changes",
 )  # fmt: skip
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 

@@ -17,6 +17,7 @@ from scalewise.records.spec import Examined
 from scalewise.watch.parity.sources import Key, Sources
 from scalewise.watch.parity.tensor_rows import Tensors, tensors_in
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import Given, seam
 
 MOST_BYTES = 512 << 20  # kept by one rank
 MOST_OF_ONE = 64 << 20
@@ -30,8 +31,7 @@ def install(recorder: Recorder, folder: RunFolder, compared: Examined, tensors: 
     sources = given.sources = Sources(recorder, given.take)
     tensors.on_step.append(given.step_begins)
     sources.install(loaders=compared.keeps_given, draws=compared.keeps_given)
-    for owner in (torch, torch.random):
-        owner.manual_seed = given.seeding(owner.manual_seed)  # type: ignore[attr-defined]
+    seam(torch, "manual_seed", also=[torch.random]).before(recorder, given.seeding)
 
 
 class _Given:
@@ -66,15 +66,9 @@ class _Given:
         self._recorder.journal.row(GivenRow(step, self._calls, self._rows, along, across, _generator()))
         self._digests, self._rows, self._calls = [], 0, 0
 
-    def seeding(self, original: Any) -> Any:
-        """The function that seeds torch, which tells that the script does so itself."""
-
-        def manual_seed(*args: Any, **kwargs: Any) -> Any:
-            if self._recorder.on:
-                self._tell("seeded", "torch.manual_seed")
-            return original(*args, **kwargs)
-
-        return manual_seed
+    def seeding(self, args: tuple[Any, ...], kwargs: Given) -> None:
+        """Tells that the script seeds torch itself."""
+        self._tell("seeded", "torch.manual_seed")
 
     def _see(self, value: Any) -> None:
         self._calls += 1

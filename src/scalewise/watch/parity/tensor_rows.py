@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.optim.optimizer import Optimizer
 
 from scalewise.records.parity import PROJECTIONS, SettingsOfGroupsRow, TensorRow
 from scalewise.records.spec import Examined
@@ -18,6 +18,7 @@ from scalewise.watch.examination.tensors import quietly
 from scalewise.watch.hooks.optimizer import changes_nothing
 from scalewise.watch.probe_torch import world_size
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.seams import step_hooks
 
 _PERIOD = 65_537  # a prime, so that no layer's rows line up with the signs
 Part = tuple[tuple[int, ...], torch.Tensor, Any, int, bool]  # see `part_of`
@@ -25,22 +26,18 @@ _WRAPPERS = {"module", "_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped
 
 
 def install(recorder: Recorder, compared: Examined) -> "Tensors":
-    """Registers a look before each step that really runs: by then scalers have unscaled and clips have clipped."""
+    """Subscribes a look before each step that really runs: by then scalers have unscaled and clips have clipped."""
     tensors = Tensors(recorder, compared)
 
-    def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if recorder.on and tensors.left:
-            try:
-                if not changes_nothing(optimizer, (optimizer, *args), kwargs):
-                    tensors.before_step(optimizer)
-            except Exception as error:
-                recorder.broke("parity", error)
+    def parity(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        if tensors.left and not changes_nothing(optimizer, (optimizer, *args), kwargs):
+            tensors.before_step(optimizer)
 
-    def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def parity_is_over(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         tensors.after_step(optimizer)
 
-    register_optimizer_step_pre_hook(before)
-    register_optimizer_step_post_hook(after)
+    step_hooks.before(recorder, parity)
+    step_hooks.after(recorder, parity_is_over)
     return tensors
 
 
