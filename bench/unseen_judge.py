@@ -1,6 +1,6 @@
 """Holds what was foreseen against what was measured, from the folders that `bench.unseen` leaves."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import exp, log
 from pathlib import Path
@@ -12,7 +12,7 @@ from scalewise.plan.seating import seating
 from scalewise.predict.answer import Checked
 from scalewise.predict.link import Link
 from scalewise.predict.links import AskedLink, Links
-from scalewise.predict.prediction import LEVEL, predict
+from scalewise.predict.prediction import LEVEL, Spread, predict
 from scalewise.predict.probe import LinkProbe
 from scalewise.predict.rehearsed import RehearsedRank, rehearsed
 from scalewise.predict.self_check import held_up, measured, spread_over
@@ -92,6 +92,7 @@ def points_in(folder: Path) -> list[Point]:
 
 def judged(folder: Path) -> dict[str, object]:
     """Prints a table with a row for every model and number of ranks, and what they are like together."""
+    from bench.unseen_checks import beyond_checks
     from bench.unseen_effects import effects
 
     points = points_in(folder)
@@ -106,6 +107,8 @@ def judged(folder: Path) -> dict[str, object]:
     ):  # fmt: skip
         found[what] = _summary(what, chosen)
     models = seen(folder)
+    probes = [read_json(path, LinkProbe) for path in sorted(folder.glob("probe*.json"))]
+    found["beyond checks"] = beyond_checks(models, probes)
     agree = [same for one in models for same in messages_agree(one)]
     print(f"messages on tape are those that the run counted (kinds, numbers, bytes): {sum(agree)} of {len(agree)}")
     found["messages agree"] = agree
@@ -113,57 +116,75 @@ def judged(folder: Path) -> dict[str, object]:
     return found
 
 
-def predicted_points(one: Seen, probes: Sequence[LinkProbe]) -> list[Point]:
-    """The points of one model: predicted as `scalewise rehearse` does, without a check and after one."""
+@dataclass(frozen=True)
+class Foreseen:
+    """The rehearsals of one model and the links between its ranks, from which any step is predicted."""
+
+    taken: Mapping[int, RehearsedRank]
+    links: Links
+
+    def expected(self, ranks: int, checks: Sequence[Checked] = ()) -> tuple[Estimate, Spread] | None:
+        """The predicted step as `scalewise rehearse` tells it after these checks, and its spread; None: no link."""
+        link, found, sharing = self.links.asked(ranks), self.taken[ranks], self.links.sharing(ranks)
+        if not isinstance(link, Link):
+            return None
+        kept = tuple(one for number, one in self.taken.items() if number > 1)
+        spread = spread_over(link, kept, checks, found, sharing)
+        return predict(found, link, sharing, spread).step, spread
+
+    def communication(self, ranks: int) -> float:
+        """The share of the usual step in which messages hold up computing."""
+        link = self.links.asked(ranks)
+        return held_up(self.taken[ranks], link, self.links.sharing(ranks)) if isinstance(link, Link) else 0.0
+
+
+def foreseen_by(one: Seen, probes: Sequence[LinkProbe]) -> Foreseen | None:
+    """What lies in the folder of one model; None if no ranks were rehearsed."""
     counts = sorted({run.spec.rehearsed.world_size for run in one.runs.values() if run.spec.rehearsed})
     taken = {ranks: found for ranks in counts if (found := one.rehearsal(ranks)) is not None}
     several = [ranks for ranks in taken if ranks > 1]
     if not several:
-        return []
+        return None
     machine = next(run.machine for run in one.runs.values() if run.machine is not None)
     seats = seating(machine, "cpu", several)
-    links = Links(AskedLink(None, False, None, max(several)), seats, probes[0], taken)
-    points = []
-    checks = list(_checks(one, links, taken))
-    for ranks in several:
-        link = links.asked(ranks)
-        rounds = one.rounds(ranks)
-        if not isinstance(link, Link) or not rounds:
+    return Foreseen(taken, Links(AskedLink(None, False, None, max(several)), seats, probes[0], taken))
+
+
+def predicted_points(one: Seen, probes: Sequence[LinkProbe]) -> list[Point]:
+    """The points of one model: predicted as `scalewise rehearse` does, without a check and after one."""
+    told = foreseen_by(one, probes)
+    if told is None:
+        return []
+    checks, points = list(checks_of(one, told)), []
+    for ranks in (ranks for ranks in told.taken if ranks > 1 and one.rounds(ranks)):
+        before, after = told.expected(ranks), told.expected(ranks, checks)
+        if before is None or after is None:
             continue
-        kept = tuple(found for number, found in taken.items() if number > 1)
-        found, sharing = taken[ranks], links.sharing(ranks)
-        spread = spread_over(link, kept, (), found, sharing)
-        step = predict(found, link, sharing, spread).step
-        after = predict(found, link, sharing, spread_over(link, kept, checks, found, sharing)).step
-        rest = rounds[1:]
+        rounds, rest = one.rounds(ranks), one.rounds(ranks)[1:]
+        step, spread = before
         points.append(
             Point(
                 model=one.model,
                 ranks=ranks,
                 predicted=step,
                 measured=step_of(rounds),
-                checked=after if rest else None,
+                checked=after[0] if rest else None,
                 others=step_of(rest) if rest else None,
                 unshifted=step.value * exp(spread.shift),
-                communication=held_up(found, link, sharing),
+                communication=told.communication(ranks),
             )
         )
     return points
 
 
-def _checks(one: Seen, links: Links, taken: Mapping[int, RehearsedRank]) -> list[Checked]:
-    """The first run of each number of ranks, as the check of `scalewise rehearse` would have made it."""
-    checks = []
-    for ranks, found in taken.items():
-        link = links.asked(ranks)
+def checks_of(one: Seen, told: Foreseen) -> Iterator[Checked]:
+    """Yields the first run of each number of ranks, as the check of `scalewise rehearse` would have made it."""
+    for ranks, found in told.taken.items():
         runs = one.rounds(ranks)[:1]
         made = measured(runs[0], loop=found.uneven) if runs and ranks > 1 else None
-        if made is not None and isinstance(link, Link):
-            others = tuple(one for number, one in taken.items() if number > 1)
-            sharing = links.sharing(ranks)
-            told = predict(found, link, sharing, spread_over(link, others, (), found, sharing)).step
-            checks.append(Checked(ranks, told, made.step))
-    return checks
+        expected = told.expected(ranks)
+        if made is not None and expected is not None:
+            yield Checked(ranks, expected[0], made.step)
 
 
 def messages_agree(one: Seen) -> list[bool]:
