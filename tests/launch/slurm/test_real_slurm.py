@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from scalewise.predict.link_file import link_from_file
 from scalewise.records.codec import read_json
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.load import load
@@ -80,11 +81,11 @@ class Command:
         return self.said(r"(?:submitted as|follows) job (\d+)")[1]
 
     def words(self) -> str:
-        self.process.wait(200)
+        self.process.wait(280)
         return self.log.read_text() + self.out.read_text()
 
     def code(self) -> int:
-        return self.process.wait(200)
+        return self.process.wait(280)
 
 
 def wait_until(true: object, seconds: float = 60.0) -> None:
@@ -156,6 +157,15 @@ def test_the_doctor_examines_ranks_on_two_hosts(cluster: Cluster, folder: Path) 
     command = Command(cluster, folder, "doctor", "train.py", "--ranks", "2", "--nodes", "2", "--no-replay", *SLURM)
     assert command.code() in (0, 2) and "observed" in command.words(), command.words()
     assert [one.hosts for one in outcomes(folder).values()] == [("n1", "n2")]
+
+
+def test_what_lies_between_hosts_is_measured_into_a_file_for_rehearse(cluster: Cluster, folder: Path) -> None:
+    command = Command(cluster, folder, "machine", "--measure", "--nodes", "2", *SLURM)
+    assert command.code() == 0 and "--link-file runs/link-2-hosts.toml" in command.words(), command.words()
+    link = link_from_file(folder / "runs" / "link-2-hosts.toml", per_node=2)
+    places = [(one.ranks, one.nodes) for one in link.curves]
+    inside = max(ranks for ranks, nodes in places if nodes == 1)  # as many as a host has cores for
+    assert link.between is not None and {(2, 1), (2, 2), (2 * inside, 2)} <= {*places}
 
 
 def test_a_job_in_the_queue_says_why_and_whoever_follows_may_leave_and_come_back(
