@@ -167,7 +167,7 @@ class Recorded:
             self._passes.refuse("the script reads its loss or an output before its backward pass, when only some of "
                                 "the micro-batches could have been computed")  # fmt: skip
         shown = {id(one.shape_of): one for one in _stand_ins((args, kwargs))}
-        result = _on_shapes(func, args, kwargs)
+        result = _known_result(func, args, kwargs, shown)
         call = _Call(func, name, args, kwargs, torch.is_grad_enabled(), autocast_state(self.device))
         learns = call.grad and name != "detach"
         places = itertools.count()
@@ -276,6 +276,52 @@ def tensors_in_order(value: Any) -> list[torch.Tensor]:
 
 def _stand_ins(value: Any) -> Iterator[StandIn]:
     return (one for one in _tensors(value) if isinstance(one, StandIn))
+
+
+_results: dict[Any, Any] = {}  # without storage, of calls on tensors of these shapes
+_MOST_KNOWN = 4096
+
+
+def _known_result(func: Any, args: Any, kwargs: Any, shown: Any) -> Any:
+    """The result of a call on shapes; it is computed once for equal shapes, as a loss is the same in every step."""
+    key = _key_of(func, (args, kwargs))
+    if key is None:
+        return _on_shapes(func, args, kwargs)
+    if key not in _results:
+        result = _on_shapes(func, args, kwargs)
+        if any(id(one) in shown for one in _tensors(result)) or len(_results) >= _MOST_KNOWN:
+            return result  # it is one of the arguments, changed in place
+        _results[key] = result
+    with torch._C.DisableTorchFunctionSubclass():
+        return mapped(_results[key], lambda one: one.detach())
+
+
+def _key_of(func: Any, given: Any) -> Any:
+    """What decides about the shapes of a result; None if it cannot be compared."""
+    found: list[Any] = [func]
+
+    def add(value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            shape = value.shape_of if isinstance(value, StandIn) else value
+            found.append((tuple(shape.shape), shape.dtype, shape.layout))
+        elif isinstance(value, (tuple, list)):
+            found.append(len(value))
+            for one in value:
+                add(one)
+        elif isinstance(value, dict):
+            found.append(tuple(value))
+            for one in value.values():
+                add(one)
+        else:
+            found.append((type(value), value))
+
+    add(given)
+    key = tuple(found)
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 def _on_shapes(func: Any, args: Any, kwargs: Any) -> Any:
