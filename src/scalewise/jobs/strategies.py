@@ -112,11 +112,16 @@ def strategies_here(request: StrategiesRequest, reporter: Reporter, here: Here) 
     """Does the same on a machine whose facts are known already."""
     began = time.monotonic()
     stage = _Stage(request, reporter, here)
+    parities: dict[str, StrategyParity] = {}
+    predicted: tuple[PredictedRow, ...] = ()
     stage.measure()
-    stage.inspect()
-    parities = stage.compare() if request.parity and stage.applied else {}
+    try:
+        stage.inspect()
+        parities = stage.compare() if request.parity and stage.applied else {}
+        predicted = stage.predict() if request.predict is not None else ()
+    except KeyboardInterrupt:
+        stage.notes.append("Interrupted after the steps were measured: what is missing was not looked into.")
     rows = stage.rows(parities)
-    predicted = stage.predict() if request.predict is not None else ()
     return StrategiesAnswer(
         script=request.script.name,
         args=request.args,
