@@ -297,7 +297,7 @@ def _known_result(func: Any, args: Any, kwargs: Any, shown: Any) -> Any:
 
 
 def _key_of(func: Any, given: Any) -> Any:
-    """What decides about the shapes of a result; None if it cannot be compared."""
+    """Collects what decides about the shapes of a result; None if it cannot be compared."""
     found: list[Any] = [func]
 
     def add(value: Any) -> None:
