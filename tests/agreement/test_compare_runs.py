@@ -73,7 +73,7 @@ REFERENCE, ROUNDED = run(rows(TRUE)), run(rows(near(TRUE, 1e-7, "rounded")))
 
 def test_ranks_that_differ_by_rounding_are_the_same():
     compared = parity_of(REFERENCE, run(*(rows(near(TRUE, 1e-7, rank)) for rank in range(2))), ROUNDED)
-    assert compared.parting is None and not compared.start
+    assert compared.first_difference is None and not compared.start
     kind, sentence = sentence_of(compared, "one rank", "2 ranks")
     assert kind == "same" and sentence.startswith("2 ranks and one rank compute the same up to rounding: in 1 step")
 
@@ -81,7 +81,7 @@ def test_ranks_that_differ_by_rounding_are_the_same():
 def test_ranks_that_differ_by_more_part_and_the_sentence_says_where():
     off = added(TRUE, values("mistake", 0.01))
     compared = parity_of(REFERENCE, run(rows(TRUE), rows(off)), ROUNDED)
-    assert compared.parting is not None and compared.parting.step == 0
+    assert compared.first_difference is not None and compared.first_difference.step == 0
     kind, sentence = sentence_of(compared, "one rank", "2 ranks")
     assert kind == "differs" and "the gradient of w on rank 1 is apart by" in sentence
 
@@ -90,21 +90,21 @@ def test_ranks_that_differ_by_more_part_and_the_sentence_says_where():
 def test_what_values_near_a_kink_do_is_allowed_for_a_few_times(share: float, parts: bool):
     other = run(rows(near(TRUE, share, "other")))
     known = replace(ROUNDED, kinks=run(rows(near(TRUE, 1e-3, "kinks"))))
-    assert parity_of(REFERENCE, other, ROUNDED).parting is not None
-    assert (parity_of(REFERENCE, other, known).parting is not None) == parts
+    assert parity_of(REFERENCE, other, ROUNDED).first_difference is not None
+    assert (parity_of(REFERENCE, other, known).first_difference is not None) == parts
 
 
 def test_a_tensor_that_happens_to_be_rounded_alike_still_has_a_rounding():
     compared = parity_of(REFERENCE, run(rows(near(TRUE, 1e-7, 3))), REFERENCE)
     (step,) = compared.steps
-    assert all(one.unit > 0 for one in step.tensors) and compared.parting is None
+    assert all(one.unit > 0 for one in step.tensors) and compared.first_difference is None
 
 
 def test_a_difference_in_half_precision_is_measured_in_its_own_roundings():
     coarse = run(rows(near(TRUE, 4e-3, "rounded")))
     other = run(rows(near(TRUE, 4e-3, 1)))
-    assert parity_of(REFERENCE, other, coarse).parting is None
-    assert parity_of(REFERENCE, other, ROUNDED).parting is not None
+    assert parity_of(REFERENCE, other, coarse).first_difference is None
+    assert parity_of(REFERENCE, other, ROUNDED).first_difference is not None
     assert relative_rounding(REFERENCE, coarse) == pytest.approx(4e-3, rel=0.8)
 
 
@@ -119,7 +119,7 @@ def test_parts_of_ranks_are_put_together():
         for begin in (0, 20)
     ]
     compared = parity_of(REFERENCE, run(*halves), ROUNDED)
-    assert compared.parting is None
+    assert compared.first_difference is None
     assert {one.rank for one in compared.steps[0].tensors} == {None}
 
 
@@ -128,14 +128,14 @@ def test_gradients_that_are_exchanged_inside_the_step_are_no_difference():
     mean = [x / 2 for x in added(*parts)]
     after = added(values("start"), [-0.1 * x for x in mean])
     compared = parity_of(run(rows(mean)), run(*(rows(one, after) for one in parts)), run(rows(near(mean, 1e-7, 9))))
-    assert compared.parting is None
+    assert compared.first_difference is None
 
 
 def test_a_number_that_is_not_finite_on_one_side_is_a_difference():
     broken = rows(TRUE)
     broken[1] = TensorRow(0, "gradient", "w", (SIZE,), "float32", 0.0, (0.0,) * PROJECTIONS, True)
     compared = parity_of(REFERENCE, run(broken), ROUNDED)
-    assert compared.parting is not None and math.isinf(compared.parting.parted()[0].apart)
+    assert compared.first_difference is not None and math.isinf(compared.first_difference.parted()[0].apart)
 
 
 def names_of(reference: ComparedRun, other: ComparedRun) -> list[str]:

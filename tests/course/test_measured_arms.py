@@ -15,9 +15,9 @@ from scalewise.course.measured_arms import (
     HEAP,
     all_reduces,
     contrast,
-    hole,
     label_refusal,
     memory_sign,
+    missing_reason,
     numbers_along,
     parts_of,
     peak_of,
@@ -133,13 +133,15 @@ def test_a_hole_is_named_with_its_reason():
     failed = arm("amp", [], 2, axes={"precision": "float16"}, outcome=make_outcome("failed", "Rank 0 died."))
     evidence = make_evidence(failed)
     assert usable(evidence, "amp", precision="float16") is None
-    assert hole(evidence, "amp", precision="float16") == "experiment amp, precision float16 failed (Rank 0 died)"
-    assert hole(evidence, "amp", precision="bfloat16") == "experiment amp, precision bfloat16 was not run"
+    assert (
+        missing_reason(evidence, "amp", precision="float16") == "experiment amp, precision float16 failed (Rank 0 died)"
+    )
+    assert missing_reason(evidence, "amp", precision="bfloat16") == "experiment amp, precision bfloat16 was not run"
 
 
 def test_an_unfinished_arm_is_called_that():
     evidence = make_evidence(arm("amp", [], 2, axes={"precision": "float16"}, unfinished=True))
-    assert hole(evidence, "amp", precision="float16").endswith("is not finished")
+    assert missing_reason(evidence, "amp", precision="float16").endswith("is not finished")
 
 
 def test_arms_of_different_work_have_no_contrast():
@@ -186,7 +188,7 @@ def test_an_arm_that_did_not_do_what_its_label_says_is_refused():
     runs = [arm("codes", [0.01] * 40, 2, axes={"code": "mine"}, env=env, model={"parameters": 33})]
     evidence = make_evidence(*runs)
     assert usable(evidence, "codes", code="mine") is None
-    assert hole(evidence, "codes", code="mine").startswith("refused: your script does not read DIM or DEPTH")
+    assert missing_reason(evidence, "codes", code="mine").startswith("refused: your script does not read DIM or DEPTH")
 
 
 PRECISION = {"precision": "float32"}

@@ -40,15 +40,15 @@ def suspicions(
 def _all(
     reference: ComparedRun, other: ComparedRun, compared: RunsCompared, diagnosis: Diagnosis | None
 ) -> Iterator[Suspicion]:
-    parting = compared.parting
-    if parting is None:
+    first = compared.first_difference
+    if first is None:
         return
-    step = parting.step
+    step = first.step
     yield from _start(compared)
     yield from _rate(reference, other, step)
-    if not parting.parted("gradient"):
+    if not first.parted("gradient"):
         yield from _stayed(other, step)
-    if parting.parted("gradient"):
+    if first.parted("gradient"):
         yield from _reduction(reference, other, compared, step)
         yield from _factor(reference, other, compared, step)
     yield from _found(diagnosis)

@@ -66,7 +66,7 @@ class RunsCompared:
     start: tuple[TensorDistance, ...] = ()  # parameters that differ before the first step
 
     @property
-    def parting(self) -> StepDistance | None:
+    def first_difference(self) -> StepDistance | None:
         """The first step in which a tensor is further apart than rounding explains; None if there is none."""
         return next((step for step in self.steps if step.parted()), None)
 

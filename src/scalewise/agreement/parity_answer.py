@@ -51,7 +51,7 @@ class ParityAnswer:
 
 def sentence_of(compared: RunsCompared, reference: str, other: str) -> tuple[ParityKind, str]:
     """The verdict on two runs in a sentence."""
-    parted = compared.parting
+    parted = compared.first_difference
     if parted is None:
         last = len(compared.steps)
         worst = max((step.worst.roundings for step in compared.steps if step.worst), default=0.0)

@@ -53,8 +53,8 @@ def resumed_verdict(
     reference: ComparedRun, resumed: ComparedRun, compared: RunsCompared, at: int, through: ComparedRun
 ) -> ResumedVerdict:
     """Says at which step after the checkpoint the runs part, and what was not taken up."""
-    parting = compared.parting
-    step = min((one for one in (parting.step if parting else None, _other_data(reference, resumed)) if one is not None),
+    first = compared.first_difference
+    step = min((one for one in (first.step if first else None, _other_data(reference, resumed)) if one is not None),
                default=None)  # fmt: skip
     notes = _generator_notes(reference, resumed)
     if step is None:
@@ -96,7 +96,8 @@ def _lost(
             said = f"the optimizer's {key.partition('.')[2]} is {own:g} where it would have been {value:g}"
             found.append(NamedCause(name, said, fix="save and load scheduler.state_dict()"))
             break
-    here = compared.parting if compared.parting is not None and compared.parting.step == step else None
+    first = compared.first_difference
+    here = first if first is not None and first.step == step else None
     if here is not None and not found and not here.parted("gradient"):
         said = "the gradients agree and the parameters after the step do not: the optimizer's state was not restored"
         found.append(NamedCause("optimizer-state-not-restored", said, fix="save and load optimizer.state_dict()"))

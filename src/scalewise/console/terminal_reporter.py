@@ -164,9 +164,9 @@ def _what(spec: RunSpec) -> str:
 def failure_lines(outcome: Outcome) -> list[str]:
     """Lines about a failed run: the last output of the rank to blame, where ranks stood, what to do."""
     lines: list[str] = []
-    blamed = next((end for end in outcome.ranks if end.rank == outcome.first_failed_rank), None)
-    if blamed is not None:
-        lines += [f"rank {blamed.rank} | {line}" for line in blamed.last_lines[-8:]]
+    culprit = next((end for end in outcome.ranks if end.rank == outcome.first_failed_rank), None)
+    if culprit is not None:
+        lines += [f"rank {culprit.rank} | {line}" for line in culprit.last_lines[-8:]]
     for end in outcome.ranks:
         if end.stack:
             lines.append(f"rank {end.rank} stood in ({end.doing}):")

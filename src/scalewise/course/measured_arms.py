@@ -268,7 +268,7 @@ def arm_refusal(evidence: Evidence, experiment: str, **axes: Any) -> str:
     return f"{REFUSED}{reason}" if reason else ""
 
 
-def hole(evidence: Evidence, experiment: str, **axes: Any) -> str:
+def missing_reason(evidence: Evidence, experiment: str, **axes: Any) -> str:
     """Returns why that arm has no figures, for a sentence: `experiment amp, precision float16 failed (no memory)`."""
     name = ", ".join([f"experiment {experiment}", *(f"{key} {value_text(value)}" for key, value in axes.items())])
     rows = evidence.rows(experiment, **axes)
@@ -451,7 +451,7 @@ class Point:
 def point(evidence: Evidence, label: str, experiment: str, *, change: str = "none", **axes: Any) -> Point:
     """Returns the arm with these values, or, if its script did not do what its label says, why it is missing."""
     row = usable(evidence, experiment, change=change, **axes)
-    missing = "" if row else hole(evidence, experiment, **axes)
+    missing = "" if row else missing_reason(evidence, experiment, **axes)
     if row is None and arm_refusal(evidence, experiment, **axes):
         return Point(label, None, missing, None, "", 0, 0)
     peak = peak_of(evidence, experiment, **axes)

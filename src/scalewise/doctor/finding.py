@@ -116,7 +116,7 @@ class GradientPair:
     plain_projection: float  # onto a fixed direction: two gradients agree if norm and projection do
     fixed_projection: float
     plain_zeros: float  # share of elements that are exactly zero
-    mended_zeros: float
+    fixed_zeros: float
 
     @property
     def factor(self) -> float | None:

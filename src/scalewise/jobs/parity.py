@@ -111,13 +111,15 @@ def _compared(runs: ParityRuns, notes: list[str]) -> ParityAnswer:
         raise Untold("no parameter of one rank is found again on the ranks: they have other names or shapes")
     _check_gradients(reference, compared)
     _check_start(compared)
-    if compared.parting is not None:
+    if compared.first_difference is not None:
         rounding = with_kinks(runs, rounding, changes, "-scaled" if scale is not None else "")
         compared = parity_of(reference, together, rounding)
-        notes += [KINKS_NOTE] * (compared.parting is None)
+        notes += [KINKS_NOTE] * (compared.first_difference is None)
     kind, sentence = sentence_of(compared, "one rank", f"{ranks} ranks")
     answer = ParityAnswer(runs.request.script.name, ranks, kind, sentence, compared, relative_rounding=share)
-    if compared.parting is not None and (said := loss_sentence(reference, together, rounding, compared.parting.step)):
+    if compared.first_difference is not None and (
+        said := loss_sentence(reference, together, rounding, compared.first_difference.step)
+    ):
         notes.append(said)
     if kind == "differs" and runs.request.causes:
         cause, tried = proved_cause(runs, reference, together, rounding, compared)

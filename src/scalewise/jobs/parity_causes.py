@@ -72,10 +72,10 @@ def _tried(
     if not run.run.applied(changes[-1].name):
         return "it never took effect", None
     compared = parity_of(reference, run, rounding)
-    parting = compared.parting
-    if parting is None and compared.steps:
+    first = compared.first_difference
+    if first is None and compared.steps:
         return "", compared
-    found = factor_between(reference, run, parting.step) if parting else None
+    found = factor_between(reference, run, first.step) if first else None
     left = f", now {found[0]:.4g} times as long" if found else ""
     return f"they part all the same{left}", compared
 
@@ -86,7 +86,7 @@ def _nearer(now: RunsCompared, before: RunsCompared) -> bool:
 
 def _mean_distance(compared: RunsCompared) -> float:
     """The mean distance of all tensors in the step in which they part, as a share of their lengths."""
-    step = compared.parting
+    step = compared.first_difference
     shares = [min(one.relative, MOST_SHARE) for one in step.tensors] if step is not None else []
     return sum(shares) / len(shares) if shares else 0.0
 

@@ -258,19 +258,19 @@ class _Stage:
         if not equal_data(reference, fed):
             raise Untold("the ranks together did not take the samples that one rank takes")
         compared = parity_of(reference, run, rounding)
-        if compared.parting is not None:
+        if compared.first_difference is not None:
             rounding = self._with_kinks(bench, rounding)
             compared = parity_of(reference, run, rounding)
-            if compared.parting is None and KINKS_NOTE not in self.notes:
+            if compared.first_difference is None and KINKS_NOTE not in self.notes:
                 self.notes.append(KINKS_NOTE)
         if not compared.steps or not compared.steps[0].tensors:
             raise Untold("no parameter of one rank is found again on the ranks")
         kind, sentence = sentence_of(compared, ALONE, arm.name)
         worst = max((step.worst.roundings for step in compared.steps if step.worst), default=0.0)
-        parting, cause = compared.parting, None
+        first, cause = compared.first_difference, None
         if kind == "differs" and self.request.causes:
             cause, _ = proved_cause(bench, reference, run, rounding, compared)
-        return StrategyParity(kind, sentence, parting.step + 1 if parting else None, worst, cause)
+        return StrategyParity(kind, sentence, first.step + 1 if first else None, worst, cause)
 
     def _with_kinks(self, bench: ParityRuns, rounding: ComparedRun) -> ComparedRun:
         """The rounding with that of values near a kink, which is measured once, when an arm is apart."""

@@ -46,7 +46,7 @@ def conclude(ranks: Sequence[RankEvidence], ending: Ending, logs: tuple[str, ...
         ending.rehearse,
         ending.without_hooks,
     )
-    blamed = next((each for each in ranks if each.view.rank == cause.rank), None)
+    culprit = next((each for each in ranks if each.view.rank == cause.rank), None)
     return Outcome(
         kind=cause.kind,
         sentence=sentence,
@@ -56,7 +56,7 @@ def conclude(ranks: Sequence[RankEvidence], ending: Ending, logs: tuple[str, ...
         launch_seconds=ending.launch_seconds,
         wall_seconds=ending.wall_seconds,
         logs=logs,
-        raised_by=blamed.raised_by if blamed is not None and cause.kind == "watcher_failed" else (),
+        raised_by=culprit.raised_by if culprit is not None and cause.kind == "watcher_failed" else (),
     )
 
 
@@ -67,11 +67,11 @@ def find_cause(ranks: Sequence[RankEvidence], ending: Ending) -> Cause:
     if ending.verdict.kind == "enough":
         return Cause("enough")
     if ending.verdict.kind == "left_early":
-        return Cause("left_early", ending.verdict.blamed)
+        return Cause("left_early", ending.verdict.culprit)
     if ending.verdict.kind == "hung":
         return _cause_of_standstill(ranks)
     if ending.verdict.kind == "timed_out":
-        return Cause("timed_out", _blamed_for_waiting(ranks))
+        return Cause("timed_out", _culprit_of_waiting(ranks))
     failures = [each for each in ranks if _failed(each)]
     if not failures:
         return _cause_without_failure(ranks)
@@ -101,7 +101,7 @@ def _cause_of_secondary(ranks: Sequence[RankEvidence], failures: Sequence[RankEv
         return Cause("left_early", min(before, key=lambda each: _exit(each).at_seconds).view.rank)
     silent = [each for each in ranks if each.view.exit is None]
     if silent:
-        return Cause("hung", _blamed_for_waiting(silent) if len(silent) > 1 else silent[0].view.rank)
+        return Cause("hung", _culprit_of_waiting(silent) if len(silent) > 1 else silent[0].view.rank)
     return Cause(_kind_of_failure(first_failure, 0), first_failure.view.rank)
 
 
@@ -110,10 +110,10 @@ def _cause_of_standstill(ranks: Sequence[RankEvidence]) -> Cause:
     live = [each for each in ranks if each.view.exit is None]
     if gone and all(waits_for_others(each.stack) for each in live):
         return Cause("left_early", min(gone, key=lambda each: _exit(each).at_seconds).view.rank)
-    return Cause("hung", _blamed_for_waiting(live))
+    return Cause("hung", _culprit_of_waiting(live))
 
 
-def _blamed_for_waiting(ranks: Sequence[RankEvidence]) -> int | None:
+def _culprit_of_waiting(ranks: Sequence[RankEvidence]) -> int | None:
     """The rank that does not wait for the others; None if all wait alike."""
     live = [each for each in ranks if each.view.exit is None]
     others = [each for each in live if not waits_for_others(each.stack)]

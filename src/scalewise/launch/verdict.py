@@ -64,7 +64,7 @@ class Verdict:
     """The reason for which the run is to be ended now, and the rank that is known to be the cause."""
 
     kind: VerdictKind
-    blamed: int | None = None
+    culprit: int | None = None
 
 
 def judge(ranks: Sequence[RankView], now_seconds: float, limits: Limits) -> Verdict | None:
@@ -77,9 +77,9 @@ def judge(ranks: Sequence[RankView], now_seconds: float, limits: Limits) -> Verd
         return _after_failure(failures, now_seconds)
     if limits.enough_steps and all(view.steps >= limits.enough_steps for view in ranks):
         return Verdict("enough")
-    deserter = _deserter(ranks, live, now_seconds)
-    if deserter is not None:
-        return Verdict("left_early", deserter)
+    leaver = _early_leaver(ranks, live, now_seconds)
+    if leaver is not None:
+        return Verdict("left_early", leaver)
     if now_seconds >= limits.limit_seconds:
         return Verdict("timed_out")
     if all(_stands_still(view, now_seconds, limits.stall_seconds) for view in live):
@@ -101,7 +101,7 @@ def _after_failure(failures: Sequence[Exit], now_seconds: float) -> Verdict | No
     return Verdict("failed") if now_seconds - first > grace else None
 
 
-def _deserter(ranks: Sequence[RankView], live: Sequence[RankView], now_seconds: float) -> int | None:
+def _early_leaver(ranks: Sequence[RankView], live: Sequence[RankView], now_seconds: float) -> int | None:
     """The rank that left in order while another has long been waiting for a synchronisation that it never entered."""
     for gone in ranks:
         if gone.exit is None or now_seconds - gone.exit.at_seconds < WAITING_SECONDS:

@@ -75,7 +75,7 @@ class Changes:
 
 
 @dataclass(frozen=True)
-class _Otherwise:
+class _Variant:
     """A change before it is simulated; `before` is the tape with which it is compared."""
 
     what: str
@@ -115,11 +115,11 @@ def changes_at(
     return Changes(at.ranks, compared, tuple(left_out))
 
 
-def _tried(answer: RehearsalAnswer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise | LeftOut]:
+def _tried(answer: RehearsalAnswer, at: AtRanks, line: WorkLine) -> Iterator[_Variant | LeftOut]:
     tape = at.rehearsal.typical
     for factor in FACTORS:
         samples = samples_of(tape)
-        yield _Otherwise(
+        yield _Variant(
             f"batch per rank x{factor}", "so many times the samples in a step, with the same messages", tape,
             with_batch(tape, factor, line), answer.link, factor, factor, line.beyond(samples * factor),
         )  # fmt: skip
@@ -132,7 +132,7 @@ def _tried(answer: RehearsalAnswer, at: AtRanks, line: WorkLine) -> Iterator[_Ot
     yield from _links(answer, at)
 
 
-def _accumulated(answer: RehearsalAnswer, tape: Tape, factor: int) -> _Otherwise | LeftOut:
+def _accumulated(answer: RehearsalAnswer, tape: Tape, factor: int) -> _Variant | LeftOut:
     what = f"accumulation x{factor}"
     after = with_accumulation(tape, factor)
     if after is None:
@@ -140,10 +140,10 @@ def _accumulated(answer: RehearsalAnswer, tape: Tape, factor: int) -> _Otherwise
     each = len(after.messages) > len(tape.messages)  # as the script does now
     when = "gradients sent in every micro-batch, as now" if each else "gradients sent after the last only (no_sync)"
     why = f"so many times the samples in a step, {when}"
-    return _Otherwise(what, why, tape, after, answer.link, factor)
+    return _Variant(what, why, tape, after, answer.link, factor)
 
 
-def _smaller(answer: RehearsalAnswer, at: AtRanks) -> _Otherwise | LeftOut:
+def _smaller(answer: RehearsalAnswer, at: AtRanks) -> _Variant | LeftOut:
     what, tape = "gradients sent in bf16", at.rehearsal.typical
     dtypes = at.rehearsal.dtypes
     if _half(at):
@@ -153,7 +153,7 @@ def _smaller(answer: RehearsalAnswer, at: AtRanks) -> _Otherwise | LeftOut:
         return LeftOut(what, "no message of the step carries gradients of all ranks")
     guesses = ["that turning gradients into bf16 and back costs no time"]
     guesses += [] if dtypes else ["that gradients are float32 now"]
-    return _Otherwise(what, "half the bytes of every gradient", tape, after, answer.link, guesses=tuple(guesses))
+    return _Variant(what, "half the bytes of every gradient", tape, after, answer.link, guesses=tuple(guesses))
 
 
 def _half(at: AtRanks) -> bool:
@@ -161,7 +161,7 @@ def _half(at: AtRanks) -> bool:
     return bool(dtypes) and all(one.removeprefix("torch.") in HALF for one in dtypes)
 
 
-def _buckets(answer: RehearsalAnswer, at: AtRanks, line: WorkLine) -> Iterator[_Otherwise | LeftOut]:
+def _buckets(answer: RehearsalAnswer, at: AtRanks, line: WorkLine) -> Iterator[_Variant | LeftOut]:
     """Yields the best bucket size only, or the reason why none can be tried: the other sizes add nothing."""
     fine, present = answer.fine, bucket_bytes(at.rehearsal.typical)
     if fine is None:
@@ -179,7 +179,7 @@ def _buckets(answer: RehearsalAnswer, at: AtRanks, line: WorkLine) -> Iterator[_
     for cap in CAPS_MIB:
         tried.setdefault(groups_by_cap(sizes, cap * 2**20), cap)
     options = [
-        _Otherwise(
+        _Variant(
             f"buckets of {cap} MiB", _instead(grouped_bytes(sizes, groups), present), before,
             among(regrouped(tape, groups), at.ranks), answer.link,
         )
@@ -204,7 +204,7 @@ def _instead(buckets: Sequence[float], present: Sequence[float]) -> str:
     return f"{_count(len(buckets), 'message')} of up to {largest}, instead of up to {now}"
 
 
-def _links(answer: RehearsalAnswer, at: AtRanks) -> Iterator[_Otherwise | LeftOut]:
+def _links(answer: RehearsalAnswer, at: AtRanks) -> Iterator[_Variant | LeftOut]:
     if at.predicted.sharing.work > 0:
         yield LeftOut("faster link", "the ranks' own cores carry the messages here, and they would carry them there")
         return
@@ -216,11 +216,11 @@ def _links(answer: RehearsalAnswer, at: AtRanks) -> Iterator[_Otherwise | LeftOu
         inside = link.inside != answer.link.inside
         rate = (link.inside if inside or link.between is None else link.between).bytes_per_second
         why = f"{rate / 1e9:.3g} GB/s {'each way for a rank' if inside else 'out of a node'}"
-        yield _Otherwise(f"link {link.name}", why, tape, tape, link, guesses=link.guesses)
+        yield _Variant(f"link {link.name}", why, tape, tape, link, guesses=link.guesses)
 
 
 def _run(
-    one: _Otherwise, answer: RehearsalAnswer, at: AtRanks, memory: MemoryLine | None, capacity_bytes: float | None
+    one: _Variant, answer: RehearsalAnswer, at: AtRanks, memory: MemoryLine | None, capacity_bytes: float | None
 ) -> PredictedChange:
     gain = _gain(one, answer, at)
     known = at.predicted
@@ -237,7 +237,7 @@ def _run(
     return PredictedChange(one.what, one.why, there.times(right), gain, verdict, peak, one.guesses)
 
 
-def _gain(one: _Otherwise, answer: RehearsalAnswer, at: AtRanks) -> Estimate:
+def _gain(one: _Variant, answer: RehearsalAnswer, at: AtRanks) -> Estimate:
     """The ratio of throughputs; its interval combines how far each part's own spread, or the errors seen, moves it."""
     spread, sharing, ranks = at.predicted.spread, at.predicted.sharing, at.ranks
     compute, wires, other = (max(part, spread.model) for part in (spread.compute, spread.link, one.link.spread))

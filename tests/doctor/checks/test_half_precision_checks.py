@@ -63,7 +63,7 @@ def test_a_scaler_that_switched_itself_off_is_not_held_against_the_script():
 def test_zeros_that_a_scaler_brings_back_are_proof(zeros, proof):
     case = make_case(Sheet().windows(3, forward=HALF), ranks=2)
     (finding,) = fp16_without_scaler.examine(case)
-    pair = GradientPair(1, 1.0, 1.0, 1.0, 1.0, plain_zeros=zeros, mended_zeros=0.0)
+    pair = GradientPair(1, 1.0, 1.0, 1.0, 1.0, plain_zeros=zeros, fixed_zeros=0.0)
     settled = fp16_without_scaler.settle(case, finding, Replayed(finding.change, case, case, 3, None, gradients=pair))
     assert settled.proof == proof and f"{zeros:.2%} as it is" in settled.evidence[-1]
     assert (settled.price is not None) == (proof == "replayed")

@@ -80,7 +80,7 @@ class StrongScaling:
     line: ComputeLine | None
     link: LinkFit | None
     prediction: ArmPrediction
-    hole: str  # why nothing was compared over ranks, as a sentence
+    missing_reason: str  # why nothing was compared over ranks, as a sentence
 
     @property
     def measured(self) -> tuple[RanksPoint, ...]:
@@ -117,7 +117,7 @@ def strong_scaling(evidence: Evidence) -> StrongScaling:
         line=line,
         link=link,
         prediction=prediction,
-        hole=why_no_scaling(evidence, EXPERIMENT),
+        missing_reason=why_no_scaling(evidence, EXPERIMENT),
     )
 
 
@@ -219,7 +219,7 @@ def _linear(evidence: Evidence, found: StrongScaling) -> Answer:
     """Returns the answer: linear within the margin, slower than one rank, unclear, or faster but not linear."""
     last = (found.measured or found.predicted or found.gpus[1:] or (None,))[-1]
     if last is None or last.speeds is None:
-        return unanswered(LINEAR, found.hole or NO_SPEEDUP, TABLE)
+        return unanswered(LINEAR, found.missing_reason or NO_SPEEDUP, TABLE)
     speeds, count = last.speeds, ranks_phrase(last.ranks)
     verdict = _linear_verdict(speeds, last.ranks)
     what = "would be" if last.mark == "predicted" else "is"
@@ -228,7 +228,7 @@ def _linear(evidence: Evidence, found: StrongScaling) -> Answer:
         f"{' (predicted)' if last.mark == 'predicted' else ''}; {last.ranks} would be linear."
     )
     if not found.measured:
-        number = f"{found.hole} {number}"
+        number = f"{found.missing_reason} {number}"
     why = (
         "Only the computing of a sample is divided among ranks. What a step costs whatever its batch is paid by "
         "each of them, and the exchange of gradients comes on top."
@@ -273,7 +273,7 @@ def _drop(evidence: Evidence, found: StrongScaling) -> Answer:
     """Returns the answer: the first number of ranks whose efficiency has its upper end below GOOD."""
     several = [one for one in (*found.measured, *found.predicted) if one.efficiency.number is not None]
     if not several:
-        return unanswered(DROP, found.hole or NO_SPEEDUP, TABLE)
+        return unanswered(DROP, found.missing_reason or NO_SPEEDUP, TABLE)
     figures = listed(
         [
             f"{said(one.efficiency, '%')} on {one.ranks}{' (predicted)' if one.mark == 'predicted' else ''}"
@@ -402,7 +402,7 @@ def _why_predicted(evidence: Evidence, found: StrongScaling) -> Answer:
     if one is None and computing(evidence) is None:
         return _why_flat(evidence, found)
     if one is None or not found.predicted:
-        return unanswered(WHY, found.hole or NEEDED_FOR_WHY, TABLE)
+        return unanswered(WHY, found.missing_reason or NEEDED_FOR_WHY, TABLE)
     last = found.predicted[-1]
     fixed_most = one.fixed_seconds.low > 0.5 * one.whole.value
     number = (
@@ -418,7 +418,7 @@ def _why_predicted(evidence: Evidence, found: StrongScaling) -> Answer:
     practice = "A larger batch or a larger model gives the ranks something to divide."
     return WHY.answer(
         verdict,
-        f"{found.hole} {number}",
+        f"{found.missing_reason} {number}",
         why,
         practice,
         decided="The fixed part is the cause where its lower end is above half of one rank's step.",
@@ -440,7 +440,7 @@ def _why_flat(evidence: Evidence, found: StrongScaling) -> Answer:
     """Returns the answer if one rank takes as long for few samples as for many: ranks have nothing to divide."""
     rows = sorted((row for row in scaling_rows(evidence, BATCHES) if row.ranks == 1), key=batch_of)
     if len(rows) < 3:
-        return unanswered(WHY, found.hole or NEEDED_FOR_WHY, TABLE)
+        return unanswered(WHY, found.missing_reason or NEEDED_FOR_WHY, TABLE)
     seen = again(evidence)
     few, many = (estimate_cell(seen.widened(row.step_seconds), 1e3) for row in (rows[0], rows[-1]))
     number = (
@@ -450,7 +450,7 @@ def _why_flat(evidence: Evidence, found: StrongScaling) -> Answer:
     further = f"{_further(found)} " if found.predicted else ""
     return WHY.answer(
         FIXED,
-        f"{found.hole} {number}".strip(),
+        f"{found.missing_reason} {number}".strip(),
         _fixed_words(evidence),
         f"{further}A larger batch or a larger model gives the ranks something to divide.",
         decided="No line goes through one rank's steps over the batch: they do not grow.",

@@ -205,7 +205,7 @@ class Sizes:
     predictions: tuple[tuple[str, ArmPrediction], ...]
     better: Estimate | None  # efficiency of large over that of small, on the ranks of `at`
     at: tuple[RanksPoint, RanksPoint] | None  # small and large on as many ranks
-    hole: str
+    missing_reason: str
 
     @property
     def on_gpus(self) -> tuple[RanksPoint, RanksPoint, Estimate] | None:
@@ -251,7 +251,7 @@ def sizes(evidence: Evidence) -> Sizes:
         predictions=predictions,
         better=better,
         at=at,
-        hole=why_no_scaling(evidence, EXPERIMENT),
+        missing_reason=why_no_scaling(evidence, EXPERIMENT),
     )
 
 
@@ -277,7 +277,7 @@ def _table(evidence: Evidence, found: Sizes) -> Table:
     rows = (*found.points, *found.gpus)
     groups = ((0, "On this machine"), (len(found.points), gpu_heading(evidence))) if found.gpus and found.points else ()
     notes = [*refusals(evidence, EXPERIMENT), *told(evidence, found.predictions, said_before=True)]
-    notes += [] if found.points else [found.hole]
+    notes += [] if found.points else [found.missing_reason]
     caption = f"{setting(evidence, EXPERIMENT, but=('DEPTH', 'ranks'))} {EQUAL}"
     if found.better is not None and found.at is not None:
         caption += (
@@ -299,7 +299,7 @@ def _table(evidence: Evidence, found: Sizes) -> Table:
 def _which(evidence: Evidence, found: Sizes) -> Answer:
     """Returns the answer, by the interval of the ratio of both efficiencies."""
     if found.better is None or found.at is None:
-        return unanswered(WHICH, found.hole or NEEDED, TABLE)
+        return unanswered(WHICH, found.missing_reason or NEEDED, TABLE)
     small, large = found.at
     predicted = small.mark == "predicted"
     word = equivalent(found.better, MARGIN)
@@ -324,7 +324,7 @@ def _which(evidence: Evidence, found: Sizes) -> Answer:
         why = "The sheet expects the large one, whose computation dominates." + _expected_words(found)
     return WHICH.answer(
         verdict,
-        f"{found.hole} {number}".strip() if predicted else number,
+        f"{found.missing_reason} {number}".strip() if predicted else number,
         why,
         f"{practice} {_gpu_pair(found)}".strip(),
         decided=f"The interval of the ratio of both efficiencies: above or below 1, within {MARGIN:.0%} of it, or "
@@ -457,7 +457,7 @@ def _when(evidence: Evidence, found: Sizes) -> Answer:
     """Returns the answer, by the share of the step that is communication, at the samples per rank that were run."""
     known = [one for one in found.works if one.share.number is not None]
     if not known:
-        return unanswered(WHEN, found.hole or NEEDED, TABLE)
+        return unanswered(WHEN, found.missing_reason or NEEDED, TABLE)
     shares = listed([f"{said(one.share, '%')} of the {one.case} model's step" for one in known])
     own = known[0]
     number = (

@@ -129,7 +129,7 @@ class Delays:
     ranks: int  # of the several
     mark: Mark  # of the several: measured or predicted
     rows: tuple[Delayed, ...]
-    hole: str
+    missing_reason: str
     machine: str = ""  # where every row was measured, if not here
 
     @property
@@ -330,14 +330,14 @@ def _effect(evidence: Evidence, found: Delays) -> Answer:
 def _effect_predicted(evidence: Evidence, found: Delays) -> Answer:
     law = [row for row in found.rows if row.law is not None]
     if len(law) < 2:
-        return unanswered(EFFECT, found.hole or NEEDED, TABLE)
+        return unanswered(EFFECT, found.missing_reason or NEEDED, TABLE)
     number = (
         f"The speedup of {ranks_phrase(found.ranks)} would be {said(law[0].law_cell)} without a delay and "
         f"{said(law[-1].law_cell)} with {said(law[-1].delay_cell, 'ms')} (predicted)."
     )
     return EFFECT.answer(
         "By prediction it pulls the speedup towards 1.",
-        f"{found.hole} {number}".strip(),
+        f"{found.missing_reason} {number}".strip(),
         NOT_SHARED,
         REMOVE_IT,
         decided="Amdahl's law from one measured rank and the predicted step of several; nothing else is compared.",
@@ -354,7 +354,7 @@ def _linear(evidence: Evidence, found: Delays) -> Answer:
         if line is not None
     ]
     if not named:
-        return replace(unanswered(LINEAR, found.hole or NEEDED, TABLE), why=HYPERBOLA)
+        return replace(unanswered(LINEAR, found.missing_reason or NEEDED, TABLE), why=HYPERBOLA)
     one_each = [equivalent(line.slope.at(COURSE_LEVEL), MARGIN) for _, _, line in named]
     told = listed([f"{said(cell, 'ms')} on {words}" for cell, words, _ in named])
     if any(line.slope.low <= 0 for _, _, line in named):
@@ -391,7 +391,7 @@ def _amdahl(evidence: Evidence, found: Delays) -> Answer:
         return _amdahl_predicted(evidence, found, shares)
     last = tested[-1]
     if last.share is None:
-        return unanswered(AMDAHL, found.hole or NEEDED, TABLE)
+        return unanswered(AMDAHL, found.missing_reason or NEEDED, TABLE)
     practice = ""
     if shares:
         first, end = (said(row.serial_cell, "%") for row in (shares[0], shares[-1]))
@@ -430,8 +430,8 @@ def _amdahl_predicted(evidence: Evidence, found: Delays, shares: Sequence[Delaye
     if shares:
         first, last = shares[0], shares[-1]
         number = (
-            f"{found.hole} By the law the serial share of the step grows from {said(first.serial_cell, '%')} without a "
-            f"delay to {said(last.serial_cell, '%')} with {said(last.delay_cell, 'ms')}."
+            f"{found.missing_reason} By the law the serial share of the step grows from "
+            f"{said(first.serial_cell, '%')} without a delay to {said(last.serial_cell, '%')} with {said(last.delay_cell, 'ms')}."
         )
         return AMDAHL.answer(
             "By the law the delay makes the serial share larger, and the speedup tends to 1.",
@@ -443,10 +443,10 @@ def _amdahl_predicted(evidence: Evidence, found: Delays, shares: Sequence[Delaye
         )
     longest = found.rows[-1] if found.rows else None
     if longest is None or longest.one is None or longest.seconds <= 0:
-        return unanswered(AMDAHL, found.hole or NEEDED, TABLE)
+        return unanswered(AMDAHL, found.missing_reason or NEEDED, TABLE)
     return AMDAHL.answer(
         "The delay is serial, so it alone bounds the speedup, whatever the number of ranks.",
-        f"{found.hole} On one rank a step of {said(longest.one_cell, 'ms')} holds a delay of "
+        f"{found.missing_reason} On one rank a step of {said(longest.one_cell, 'ms')} holds a delay of "
         f"{said(longest.delay_cell, 'ms')}.",
         SERIAL,
         rests_on=(TABLE,),

@@ -107,7 +107,7 @@ class Batches:
     fit_one: Saturation | None  # of one rank beside several
     gain: Estimate | None  # throughput of the largest batch over the one before
     bound: float | None  # samples/s that the device's arithmetic allows
-    hole: str
+    missing_reason: str
 
     @property
     def compared(self) -> list[Sped]:
@@ -163,7 +163,7 @@ def batches(evidence: Evidence) -> Batches:
         fit_one=saturation(_steps(evidence, sizes, 1)) if ranks > 1 else None,
         gain=ratio_of(rates[-1], rates[-2]) if len(rates) > 1 else None,
         bound=_bound(evidence, ranks),
-        hole=why_no_scaling(evidence, EXPERIMENT),
+        missing_reason=why_no_scaling(evidence, EXPERIMENT),
     )
 
 
@@ -239,7 +239,7 @@ def _table(evidence: Evidence, found: Batches) -> Table:
         "Batches of 32 to 256 on one rank and on several",
         columns,
         tuple(rows),
-        (*notes, *([] if rows else [found.hole])),
+        (*notes, *([] if rows else [found.missing_reason])),
         caption=caption,
         groups=tuple(groups) if rows else (),
     )
@@ -314,7 +314,7 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
     """Returns the answer, by the interval of the ratio of the efficiencies of the largest and the smallest batch."""
     known = found.compared
     if len(known) < 2:
-        return unanswered(BETTER, found.hole or NEEDED, TABLE)
+        return unanswered(BETTER, found.missing_reason or NEEDED, TABLE)
     first, last = known[0], known[-1]
     predicted = first.many.mark == "predicted"
     change = ratio_of(last.speeds, first.speeds)
@@ -334,7 +334,7 @@ def _better(evidence: Evidence, found: Batches) -> Answer:
     )
     return BETTER.answer(
         verdict,
-        f"{found.hole} {number}" if predicted and found.hole else number,
+        f"{found.missing_reason} {number}" if predicted and found.missing_reason else number,
         "The gradients have as many bytes whatever the batch, and fixed costs stay as they are; a larger batch "
         "spreads both over more samples."
         if change.value > 1
@@ -394,7 +394,7 @@ def _when(evidence: Evidence, found: Batches) -> Answer:
     """Returns the answer, by the batch at 90 % of the fitted limit against the largest one; a gain above 2 is noise."""
     known = [one for one in found.here if one.rates is not None]
     if len(known) < 3:
-        return unanswered(WHEN, found.hole or NEEDED, TABLE)
+        return unanswered(WHEN, found.missing_reason or NEEDED, TABLE)
     largest, where = known[-1].samples, ranks_phrase(found.ranks)
     limits = doubling = ""
     if found.gain is not None:

@@ -6,7 +6,7 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import TOLERATED_ROUNDINGS, LossCurve, loss_curve, tolerance_of
 from scalewise.course.code_listings import stretch_listings
 from scalewise.course.homework import Question, Told
-from scalewise.course.measured_arms import Point, figures_of, hole, point, usable
+from scalewise.course.measured_arms import Point, figures_of, missing_reason, point, usable
 from scalewise.course.page_pieces import distance_series, level_series, loss_figure, setting
 from scalewise.report.cells import count_cell, empty_cell, number_cell, said, text_cell
 from scalewise.report.document import Answer, Block, Cell, Column, Figure, Listing, PlotSeries, Section, Table
@@ -91,7 +91,7 @@ def _table(evidence: Evidence, plain: LossCurve | None, mixed: LossCurve | None)
 
 def _cells(evidence: Evidence, label: str, curve: LossCurve | None, experiment: str) -> tuple[Cell, ...]:
     if curve is None:
-        why = hole(evidence, experiment, code=BOTH)
+        why = missing_reason(evidence, experiment, code=BOTH)
         return text_cell(label), *(empty_cell(why) for _ in range(3))
     return text_cell(label), count_cell(curve.steps), _distance(curve), number_cell(curve.tolerance, 100)
 
@@ -129,7 +129,7 @@ def _answer(
     rests_on = (TABLE, *(one.id for one in listings), *([figure.id] if figure else []))
     known = [curve for curve in (plain, mixed) if curve]
     if not known:
-        missing = f"{hole(evidence, 'same-loss', code=BOTH)}; {hole(evidence, 'codes', code=BOTH)}"
+        missing = f"{missing_reason(evidence, 'same-loss', code=BOTH)}; {missing_reason(evidence, 'codes', code=BOTH)}"
         return QUESTION.without_hint(f"This cannot be answered: {missing}.", rests_on=rests_on)
     right = all(curve.within for curve in known)
     verdict: Told = (

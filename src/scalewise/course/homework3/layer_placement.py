@@ -7,7 +7,7 @@ from typing import Any
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspected_run import DeviceShare, Inspection, Pipeline, layer_rows, pipeline_of
 from scalewise.analysis.summary import ArmRow
-from scalewise.course.measured_arms import REFUSED, arm_refusal, hole, numbers_along, usable
+from scalewise.course.measured_arms import REFUSED, arm_refusal, missing_reason, numbers_along, usable
 from scalewise.records.inspection import BusyRow
 from scalewise.report.cells import empty_cell, estimate_cell, mark_of, number_cell, said, text_cell
 from scalewise.report.document import Cell, Figure, Lane, Mark, TimelinePlot
@@ -62,7 +62,7 @@ def placed_along(evidence: Evidence, experiment: str, axis: str, wanted: tuple[i
     found = []
     for value in values:
         row = usable(evidence, experiment, **_at(axis, value))
-        missing = "" if row else hole(evidence, experiment, **_at(axis, value))
+        missing = "" if row else missing_reason(evidence, experiment, **_at(axis, value))
         seen = pipeline_of(_counted_alike(inspected[value], logical))
         refused = _other_label(axis, value, seen) if row else arm_refusal(evidence, experiment, **_at(axis, value))
         if refused:

@@ -100,10 +100,10 @@ def settle(case: Case, finding: Finding, replayed: Replayed) -> Finding:
     pair = replayed.gradients
     if replayed.trouble or not replayed.applied or pair is None:
         return finding
-    lost = pair.plain_zeros - pair.mended_zeros
+    lost = pair.plain_zeros - pair.fixed_zeros
     words = (
         f"gradient elements that are exactly zero in step {pair.step}: {pair.plain_zeros:.2%} as it is, "
-        f"{pair.mended_zeros:.2%} with a GradScaler"
+        f"{pair.fixed_zeros:.2%} with a GradScaler"
     )
     evidence = (*(one for one in finding.evidence if one != UNSEEN), words)
     if lost < LEAST_SHARE:

@@ -17,12 +17,10 @@ def parity_document(answer: ParityAnswer) -> Document:
     sections = [Section("verdict", "", tuple(_verdict(answer)))]
     if answer.compared is not None and answer.compared.steps:
         sections.append(Section("steps", "Step by step", (_steps(answer),)))
-        parting = answer.compared.parting
-        if parting is not None:
+        first = answer.compared.first_difference
+        if first is not None:
             sections.append(
-                Section(
-                    "tensors", f"Step {answer.first_step + parting.step}, furthest apart first", (_tensors(parting),)
-                )
+                Section("tensors", f"Step {answer.first_step + first.step}, furthest apart first", (_tensors(first),))
             )
     sections.append(Section("how", "How it was compared", tuple(_how(answer))))
     ranks = answer.other or counted(answer.ranks, "rank")

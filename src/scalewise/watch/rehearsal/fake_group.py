@@ -161,8 +161,8 @@ def zeros(tensors: Sequence[torch.Tensor]) -> None:
 class MessageSink:
     """The state that all groups of this process share."""
 
-    def __init__(self, tape: TapeRecorder, lanes: Lanes, ears: ReadTracker) -> None:
-        self.tape, self.lanes, self.ears = tape, lanes, ears
+    def __init__(self, tape: TapeRecorder, lanes: Lanes, reads: ReadTracker) -> None:
+        self.tape, self.lanes, self.reads = tape, lanes, reads
         self._batch: list[tuple[str, int, Handle]] | None = None
 
     def message(
@@ -231,7 +231,7 @@ class StageGroup(_ProcessGroup):  # type: ignore[misc]
         size_bytes = sum(tensor.numel() * tensor.element_size() for tensor in whole)
         handle = self._stage.message(kind, size_bytes, self.size(), self._nodes, result, arrive)
         for tensor in heard:
-            self._stage.ears.hear(kind, tensor)
+            self._stage.reads.hear(kind, tensor)
         return handle
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Handle:
