@@ -431,7 +431,8 @@ def _amdahl_predicted(evidence: Evidence, found: Delays, shares: Sequence[Delaye
         first, last = shares[0], shares[-1]
         number = (
             f"{found.missing_reason} By the law the serial share of the step grows from "
-            f"{said(first.serial_cell, '%')} without a delay to {said(last.serial_cell, '%')} with {said(last.delay_cell, 'ms')}."
+            f"{said(first.serial_cell, '%')} without a delay to {said(last.serial_cell, '%')} with "
+            f"{said(last.delay_cell, 'ms')}."
         )
         return AMDAHL.answer(
             "By the law the delay makes the serial share larger, and the speedup tends to 1.",
