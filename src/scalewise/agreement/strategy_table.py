@@ -154,7 +154,7 @@ def _about_measured(answer: StrategiesAnswer) -> Iterator[str]:
 def _first(best: StrategyRow, others: Sequence[StrategyRow], ranks: str) -> str:
     """Says which is the fastest, or that it cannot be told, and how sure that is."""
     if not others or best.samples_per_second is None or others[0].samples_per_second is None:
-        return f"{best.name} is the only strategy that could be applied on {ranks}"
+        return f"{best.name} is the only strategy with numbers on {ranks}"
     sure = certainty(best.samples_per_second, others[0].samples_per_second.at(best.samples_per_second.level))
     by = three_digits(best.samples_per_second.value / others[0].samples_per_second.value)
     of = f"of {len(others) + 1} strategies on {ranks}"

@@ -1,5 +1,6 @@
 """Measures a script for one device under every strategy of parallel training, and compares what each computes."""
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,7 @@ from scalewise.records.changes import declared, known_changes
 from scalewise.records.examination import AbstainedRow, MeasuredRow
 from scalewise.records.folder import SuiteFolder
 from scalewise.records.load import Run, load
+from scalewise.records.parity import SHAPES_FILE
 from scalewise.records.spec import Change, Inspected, RunSpec
 from scalewise.units import without_stop
 
@@ -223,6 +225,8 @@ class _Stage:
             reference = bench.make_compared(compared_spec(bench.alone, "one-rank-compared", STEPS), ALONE)
             rounding = rounding_of(bench, ())
             check_repeats(bench, reference, relative_rounding(reference, rounding), ())
+            shapes = json.dumps(reference.shapes)  # read where a cause is tried
+            (self.folder.path / SHAPES_FILE).write_text(shapes, encoding="utf-8")
         except Untold as reason:
             self.notes.append(f"Whether ranks compute what one computes cannot be told, because {reason}.")
             return {}
@@ -328,6 +332,11 @@ class _Stage:
             raise problem
         if outcome.kind == "no_steps":
             raise BadRequest(f"{name} made no optimizer step on one rank: there is nothing to compare.", outcome.hint)
+        if "environment variable RANK" in outcome.sentence or "'RANK'" in outcome.sentence:
+            raise BadRequest(
+                f"{name} makes its own process group: it is written for several ranks.",
+                f"Compare its ranks with one rank instead: scalewise parity {name}",
+            )
         raise BadRequest(f"{name} does not train on one rank: {without_stop(outcome.sentence)}.", outcome.hint)
 
     def _note_end(self, arm: StrategyArm, run: Run) -> None:

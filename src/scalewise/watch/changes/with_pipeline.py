@@ -118,7 +118,10 @@ class _Piped:
         """Repeats what the script made of the outputs, on the rows of this part."""
         assert self._pass is not None
         (call,) = self._pass.calls
-        pairs = zip(tensors_in_order(call.outputs), tensors_in_order(output), strict=True)
+        wanted, found = tensors_in_order(call.outputs), tensors_in_order(output)
+        if len(wanted) != len(found):
+            raise CannotApply(f"the model returns {len(wanted)} tensors, of which torch's last stage has {len(found)}")
+        pairs = zip(wanted, found, strict=True)
         values = {stands.number: real for stands, real in pairs if isinstance(stands, StandIn)}
         self._pass.recorded.repeat(values, (int(target[0]), int(target[-1]) + 1))
         loss = values[self._pass.loss.number]
