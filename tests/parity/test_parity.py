@@ -58,6 +58,26 @@ def test_what_cannot_be_compared_is_told_in_a_sentence(room: Bench, name: str, b
     assert answer.kind == "untold" and words in answer.sentence, told(answer)
 
 
+ONE_DEVICE = """
+import torch
+torch.manual_seed(0)
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    model(torch.ones(2, 2)).mean().backward()
+    optimizer.step()
+"""
+
+
+def test_a_script_for_one_device_is_sent_to_the_verb_for_it(room: Bench):
+    answer: ParityAnswer = room.compare(script(room, "one_device", ONE_DEVICE))
+    assert any("made no process group" in note and "scalewise strategies" in note for note in answer.notes), told(
+        answer
+    )
+    grouped = room.compare(CORRECT["fully_sharded"])
+    assert not any("no process group" in note for note in grouped.notes), told(grouped)
+
+
 def test_the_verb_gives_json_and_an_exit_code(scalewise: CommandLine, tmp_path):
     path = BROKEN["reduced_not_divided"].path
     done = scalewise(

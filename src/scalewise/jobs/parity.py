@@ -27,6 +27,7 @@ from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.adhoc import check_script
 from scalewise.plan.parity_specs import KINKS, compared_spec, given_change, rounding_change, start_change
 from scalewise.plan.python_file import check_is_python
+from scalewise.records.notes import GroupNote
 from scalewise.records.parity import SHAPES_FILE
 from scalewise.records.spec import Change
 from scalewise.units import counted
@@ -133,7 +134,12 @@ def _about(alone: ComparedRun, together: ComparedRun) -> Iterator[str]:
         yield "The script seeds nothing; its generators were seeded from outside, each rank's otherwise."
     if together.run.applied("no_dropout"):
         yield "Dropout was switched off in all runs: masks of a rank cannot be those of the whole batch."
-    if same_batch_everywhere(together) and len(together.ranks) > 1:
+    if not any(isinstance(note, GroupNote) for rank in together.run.ranks for note in rank.notes):
+        yield (
+            "The ranks made no process group, so they exchanged nothing. If the script is meant for one device, "
+            "scalewise strategies trains it on several in every way that fits, and compares each with one rank."
+        )
+    elif same_batch_everywhere(together) and len(together.ranks) > 1:
         yield (
             "All ranks were given the same samples in every step: right for tensor parallelism; with data parallelism "
             "they do the same work over again."
