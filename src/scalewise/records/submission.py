@@ -38,7 +38,7 @@ class JobFolder:
         return self.path / f"job-{job_id}.log"
 
     def began(self, job_id: int) -> Path:
-        """The file that the job makes first, which shows that its host shares the folder."""
+        """The file with its hosts that the job makes first, which shows that they share the folder."""
         return self.path / f"began-{job_id}"
 
     def narration(self, job_id: int) -> Path:

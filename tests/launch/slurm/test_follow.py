@@ -62,7 +62,7 @@ def test_a_job_is_followed_from_the_queue_to_its_end(
     folder, heard = JobFolder(tmp_path), Heard()
 
     def begin() -> None:
-        folder.began(JOB).write_text("0")
+        folder.began(JOB).write_text("n1\n")
         folder.narration(JOB).write_text("1 run into runs/x\nhalf a li")
 
     def end() -> None:
@@ -96,7 +96,7 @@ def test_a_requeued_job_is_not_over_though_its_command_had_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[tuple[str, ...]]
 ) -> None:
     folder, heard = JobFolder(tmp_path), Heard()
-    folder.began(JOB).write_text("0")
+    folder.began(JOB).write_text("n1\n")
     folder.ended(JOB).write_text("2 0")
     again = state("PENDING", "BeginTime", restarts=1)
     answering(monkeypatch, again, again, lambda: folder.ended(JOB).write_text("0 1"), state("COMPLETED", restarts=1))
@@ -116,7 +116,7 @@ def test_every_end_of_a_job_has_words_and_says_what_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[tuple[str, ...]], name: str, kind: str, words: str
 ) -> None:
     folder = JobFolder(tmp_path)
-    folder.began(JOB).write_text("0")
+    folder.began(JOB).write_text("n1\n")
     answering(monkeypatch, state(name))
     end = follow_job(folder, JOB, Heard())
     assert end.kind == kind and end.code is None
@@ -144,7 +144,7 @@ def test_a_job_of_which_slurm_no_longer_knows_is_over_only_after_a_while(
 def test_a_forgotten_job_ends_at_once_where_accounting_knows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[tuple[str, ...]]
 ) -> None:
-    JobFolder(tmp_path).began(JOB).write_text("0")
+    JobFolder(tmp_path).began(JOB).write_text("n1\n")
     answering(monkeypatch, None)
     monkeypatch.setattr(follow.queue, "accounted_job", lambda _: state("OUT_OF_MEMORY", exit_code="0:125"))
     end = follow_job(JobFolder(tmp_path), JOB, Heard())
@@ -152,18 +152,20 @@ def test_a_forgotten_job_ends_at_once_where_accounting_knows_it(
 
 
 @pytest.mark.parametrize("hosts", ["n1", "n[1-2]"])
+@pytest.mark.parametrize("seen", [True, False], ids=["seen to run", "ran between two questions"])
 def test_a_host_that_fails_twice_under_a_job_is_left_out_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[tuple[str, ...]], hosts: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[tuple[str, ...]], hosts: str, seen: bool
 ) -> None:
     folder, heard = JobFolder(tmp_path), Heard()
-    folder.began(JOB).write_text("0")
+    folder.began(JOB).write_text(f"{hosts}\n")
     write_json(folder.submission, Submission(JOB, "", "ada", 0.0, ("run",)))
-    monkeypatch.setattr(follow.queue, "lost_hosts", lambda _: ("n1",))
+    monkeypatch.setattr(follow.queue, "lost_hosts", lambda asked_for: ("n1",) if asked_for == hosts else ())
     monkeypatch.setattr(follow.queue, "partitions", lambda: {"main": {"TotalNodes": "3"}})
     fields = (("Partition", "main"), ("NumNodes", "1-1"), ("ExcNodeList", "(null)"))
     once, twice = (state("PENDING", "BeginTime", restarts=number, fields=fields) for number in (1, 2))
-    runs = state("RUNNING", node_list=hosts)
-    answering(monkeypatch, runs, once, runs, twice, lambda: folder.ended(JOB).write_text("0 2"), state("COMPLETED"))
+    runs = [state("RUNNING", node_list=hosts)] if seen else []
+    end = lambda: folder.ended(JOB).write_text("0 2")  # noqa: E731
+    answering(monkeypatch, *runs, once, *runs, twice, end, state("COMPLETED"))
     assert follow_job(folder, JOB, heard) == JobEnd("ended", 0)
     assert heard.lines.count("n1 failed while job 7 ran there") == 2
     assert "n1 failed more than once: job 7 goes on without it" in heard.lines

@@ -109,7 +109,6 @@ class _Follower:
     _running_since: float | None = None
     _silent: bool = False
     _restarts: int = 0
-    _hosts: str = ""  # on which the job ran when it was last seen to
 
     def stay(self) -> JobEnd:
         asked = 0.0
@@ -164,8 +163,7 @@ class _Follower:
 
     def _lose_hosts(self, state: JobState) -> None:
         """Tells which hosts of the job have failed; one that has failed twice is left out of what follows."""
-        lost = note_losses(self.folder, self._hosts)
-        self._hosts = ""
+        lost = note_losses(self.folder, self._last_hosts())
         if lost:
             self.watcher.say(f"{listed(lost)} failed while job {self.job_id} ran there")
         known = known_submission(self.folder)
@@ -175,6 +173,13 @@ class _Follower:
             self.watcher.say(f"{listed(often)} failed more than once: the next job leaves it out if others are enough")
         elif often and avoid_hosts(state, avoided):
             self.watcher.say(f"{listed(often)} failed more than once: job {self.job_id} goes on without it")
+
+    def _last_hosts(self) -> str:
+        """The hosts on which the job began last, by its own word: it may have run between two questions."""
+        try:
+            return self.folder.began(self.job_id).read_text().strip()
+        except OSError:
+            return ""
 
     def _tell_waiting(self, state: JobState) -> None:
         if state.hopeless:
@@ -199,7 +204,6 @@ class _Follower:
     def _check_shared(self, state: JobState) -> None:
         now = time.monotonic()
         self._running_since = self._running_since or now
-        self._hosts = state.node_list or self._hosts
         self._say(f"job {self.job_id} runs on {state.node_list}")
         if not self.folder.began(self.job_id).exists() and now - self._running_since > SHARED_SECONDS:
             queue.ask("scancel", str(self.job_id))

@@ -128,7 +128,7 @@ refuse() {{
     leave 1
     exit 1
 }}
-echo "${{SLURM_RESTART_COUNT:-0}}" > "$folder/began-$job" || exit 1
+echo "$SLURM_JOB_NODELIST" > "$folder/began-$job" || exit 1
 rm -f "$folder/ended-$job" "$folder/out-of-time-$job"
 cd {cwd} || refuse {cwd}" cannot be entered"
 {checks}
