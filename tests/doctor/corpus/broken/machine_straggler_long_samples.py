@@ -8,7 +8,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 
 dist.init_process_group("gloo")
 rank = dist.get_rank()
-short, long = [2] * 32, [66] * 32
+short, long = [2] * 32, [130] * 32
 mine = sorted(short + long)[rank * 32 : (rank + 1) * 32]  # wrong
 #+ mine = [length for pair in zip(short, long) for length in pair][rank * 32 : (rank + 1) * 32]
 generator = torch.Generator().manual_seed(rank)
