@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from bench.strategies import STRATEGIES
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
@@ -21,19 +22,6 @@ SCRIPT = {
     ),
 }
 ROUNDING = 1e-5  # a step of Adam moves a parameter by 1e-3
-STRATEGIES = (
-    "ddp", "ddp-accumulated", "zero1", "fsdp2", "fsdp2-kept", "tensor-parallel", "pipeline-gpipe", "pipeline-1f1b",
-)  # fmt: skip
-FROM_OUTSIDE = {
-    "ddp": "with_ddp",
-    "ddp-accumulated": "with_ddp:accumulate=2",
-    "zero1": "with_zero1",
-    "fsdp2": "with_fsdp2",
-    "fsdp2-kept": "with_fsdp2:keep=1",
-    "tensor-parallel": "with_tensor_parallel",
-    "pipeline-gpipe": "with_pipeline:schedule=gpipe,parts=2",
-    "pipeline-1f1b": "with_pipeline:schedule=1f1b,parts=2",
-}
 
 pytestmark = pytest.mark.processes
 
@@ -80,9 +68,9 @@ def test_a_strategy_by_hand_trains_to_what_one_process_trains_to(runner, alone, 
 
 
 @pytest.mark.parametrize("model", SCRIPT)
-@pytest.mark.parametrize("strategy", FROM_OUTSIDE)
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_strategy_from_outside_trains_to_what_it_trains_to_by_hand(runner, alone, model, strategy):
-    changes = parse_changes(FROM_OUTSIDE[strategy])
+    changes = parse_changes(STRATEGIES[strategy])
     outside = saved(runner.watched(*SCRIPT[model], "--save", "kept", ranks=2, changes=changes))
     assert apart(outside, by_hand(runner, model, strategy)) < ROUNDING
     assert apart(outside, alone[model]) < ROUNDING
