@@ -21,6 +21,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--optimizer", choices=["SGD", "Adam"], default="Adam")
     parser.add_argument("--sum", action="store_true")
     parser.add_argument("--save", help="the parameters go into SAVE-PROCESS.pt")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 
@@ -38,10 +39,10 @@ def main() -> None:
     args = arguments()
     if args.seed >= 0:
         torch.manual_seed(args.seed)
-    model = LargeLinearModel(args.dim, args.depth)
+    model = LargeLinearModel(args.dim, args.depth).to(args.device)
     loss_fn = nn.MSELoss(reduction="sum" if args.sum else "mean")
     optimizer = getattr(torch.optim, args.optimizer)(model.parameters(), lr=1e-6 if args.sum else 1e-3)
-    x, y = torch.randn(args.batch, args.dim), torch.randn(args.batch, args.dim)
+    x, y = (torch.randn(args.batch, args.dim).to(args.device) for _ in range(2))
     for step in range(args.steps):
         optimizer.zero_grad()
         loss = loss_fn(model(x), y)

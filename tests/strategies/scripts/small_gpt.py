@@ -31,6 +31,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--loss", choices=["inside", "outside"], default="inside", help="of forward")
     parser.add_argument("--untied", action="store_true", help="head and token embedding share no weight")
     parser.add_argument("--save", help="the parameters go into SAVE-PROCESS.pt")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=1337)
     return parser.parse_args()
 
@@ -110,8 +111,8 @@ def main() -> None:
     args = arguments()
     if args.seed >= 0:
         torch.manual_seed(args.seed)
-    data = text()
-    model = GPT(args.width, args.layers, args.heads, args.length, args.dropout, tied=not args.untied)
+    data = text().to(args.device)
+    model = GPT(args.width, args.layers, args.heads, args.length, args.dropout, tied=not args.untied).to(args.device)
     print(f"{sum(one.numel() for one in model.parameters()):,} parameters")
     decayed = [one for one in model.parameters() if one.dim() >= 2]
     others = [one for one in model.parameters() if one.dim() < 2]

@@ -23,6 +23,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--size", type=int, default=24, help="pixels of an edge")
     parser.add_argument("--width", type=int, default=16, help="channels of the first layers")
     parser.add_argument("--blocks", type=int, default=2, help="of each of three stages")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 
@@ -76,7 +77,7 @@ def main() -> None:
     if args.seed >= 0:
         torch.manual_seed(args.seed)
     loader = DataLoader(pictures(args.pictures, args.size), batch_size=args.batch, shuffle=True)
-    model = ResNet(args.width, args.blocks)
+    model = ResNet(args.width, args.blocks).to(args.device)
     print(f"{sum(one.numel() for one in model.parameters()):,} parameters")
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9, weight_decay=5e-4)
@@ -85,7 +86,7 @@ def main() -> None:
         model.train()
         for step, (images, labels) in enumerate(loader):
             optimizer.zero_grad()
-            loss = criterion(model(images), labels)
+            loss = criterion(model(images.to(args.device)), labels.to(args.device))
             loss.backward()
             optimizer.step()
             print(f"epoch {epoch} step {step} loss {loss.item():.6f}", flush=True)

@@ -23,6 +23,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--inputs", type=int, default=256, help="numbers of a sample")
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--weight", type=float, default=0.5, help="of the second loss")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 
@@ -52,11 +53,12 @@ def main() -> None:
     if args.seed >= 0:
         torch.manual_seed(args.seed)
     loader = DataLoader(samples(args.samples, args.inputs), batch_size=args.batch, shuffle=True)
-    model = TwoTasks(args.inputs, args.width)
+    model = TwoTasks(args.inputs, args.width).to(args.device)
     print(f"{sum(one.numel() for one in model.parameters()):,} parameters")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for epoch in range(args.epochs):
         for step, (x, labels) in enumerate(loader):
+            x, labels = x.to(args.device), labels.to(args.device)
             scores, drawn = model(x)
             named, redrawn = F.cross_entropy(scores, labels), F.mse_loss(drawn, x)
             loss = named + args.weight * redrawn

@@ -25,6 +25,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--clip", type=float, default=0.25)
     parser.add_argument("--time-first", action="store_true")
     parser.add_argument("--carry", action="store_true")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args()
 
@@ -52,8 +53,8 @@ def main() -> None:
     args = arguments()
     if args.seed >= 0:
         torch.manual_seed(args.seed)
-    data = lines(args.batch)
-    model = WordModel(args.width, args.layers, batch_first=not args.time_first)
+    data = lines(args.batch).to(args.device)
+    model = WordModel(args.width, args.layers, batch_first=not args.time_first).to(args.device)
     print(f"{sum(one.numel() for one in model.parameters()):,} parameters")
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=2.0)

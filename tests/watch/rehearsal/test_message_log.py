@@ -113,6 +113,17 @@ def test_a_message_of_an_earlier_step_is_not_waited_for_in_this_one(tape, record
     assert recorder.rows[1].marks == (("end", -1, 0),)
 
 
+def test_a_second_wait_for_a_message_leaves_no_mark(tape, recorder):
+    tape.begin(0, True)
+    first, second = tape.issue("all_gather", 400, 8), tape.issue("all_gather", 400, 8)
+    for ticket in (first, first, second, first):
+        tape.wait(ticket)
+    tape.end()
+    tape.drain()
+    (row,) = recorder.rows
+    assert [(what, number) for what, number, _ in row.marks if what == "wait"] == [("wait", 0), ("wait", 1)]
+
+
 def test_waits_beside_hold_up_only_those_who_wait_for_the_whole(tape, recorder):
     tape.begin(0, True)
     ticket = tape.issue("all_reduce", 4, 8)

@@ -72,6 +72,15 @@ def test_what_one_side_stream_waits_for_in_another_comes_along(tape, lanes):
     assert tape.waited == [(0, 4)]
 
 
+def test_streams_that_wait_for_each_other_in_turn_carry_each_message_once(tape, lanes):
+    """FSDP2's two side streams do so at every layer; carried again and again, tickets would double each time."""
+    for number in range(12):
+        lanes.waits_for(REDUCE, in_stream(tape, lanes, GATHER, number))
+        lanes.waits_for(GATHER, in_stream(tape, lanes, REDUCE))
+    lanes.waits_for(COMPUTING, in_stream(tape, lanes, GATHER))
+    assert tape.waited == [(0, number) for number in range(12)]
+
+
 def test_an_event_of_the_computing_stream_brings_nothing(tape, lanes):
     event = Event()
     lanes.recorded(event, COMPUTING)

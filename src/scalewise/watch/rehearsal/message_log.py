@@ -78,10 +78,11 @@ class TapeRecorder:
         return step.step, number
 
     def wait(self, ticket: Ticket) -> None:
-        """Puts on tape that the rank waits for a message; a message of an earlier step has arrived."""
+        """Puts on tape that the rank waits for a message; one of an earlier step, or waited for before, has arrived."""
         if self._beside is not None:
             self._beside.append(ticket)
-        elif self._step is not None and ticket[0] == self._step.step:
+        elif self._step is not None and ticket[0] == self._step.step and ticket[1] not in self._step.arrived:
+            self._step.arrived.add(ticket[1])
             self._step.marks.append(("wait", ticket[1], self._moment()))
 
     @contextmanager
@@ -265,6 +266,7 @@ class _Step:
     marks: list[tuple[str, int, Any]] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     nodes: list[int] = field(default_factory=list)  # of each message
+    arrived: set[int] = field(default_factory=set)  # messages that were waited for
     left_out: list[tuple[Any, Any]] = field(default_factory=list)  # from, to: moments of a device
 
     def cut(self) -> tuple[Message, ...]:

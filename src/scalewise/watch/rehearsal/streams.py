@@ -18,7 +18,7 @@ class Lanes:
 
     def __init__(self, tape: TapeRecorder) -> None:
         self._tape = tape
-        self._behind: dict[int, list[Ticket]] = {}
+        self._behind: dict[int, dict[Ticket, None]] = {}  # each ticket once, in order
         self._events: weakref.WeakKeyDictionary[Any, list[Ticket]] = weakref.WeakKeyDictionary()
 
     def wait(self, ticket: Ticket) -> None:
@@ -27,14 +27,14 @@ class Lanes:
         if stream is None:
             self._tape.wait(ticket)
         else:
-            self._behind.setdefault(stream, []).append(ticket)
+            self._behind.setdefault(stream, {})[ticket] = None
 
     def recorded(self, event: Any, stream: int) -> None:
         """Notes an event recorded in a stream, with the messages that the stream waits for."""
         behind = self._behind.get(stream)
         if behind:
             step = self._tape.step_number  # what older steps sent has arrived
-            self._behind[stream] = behind = [ticket for ticket in behind if ticket[0] == step]
+            self._behind[stream] = behind = {ticket: None for ticket in behind if ticket[0] == step}
             self._events[event] = list(behind)
 
     def waits_for(self, stream: int, event: Any) -> None:
@@ -44,7 +44,7 @@ class Lanes:
             for ticket in tickets:
                 self._tape.wait(ticket)
         elif tickets:
-            self._behind.setdefault(stream, []).extend(tickets)
+            self._behind.setdefault(stream, {}).update(dict.fromkeys(tickets))
 
     def install(self) -> None:
         """Wraps events: every way for a stream to wait for another goes through them."""
