@@ -237,7 +237,7 @@ CUTS = {"split", "rsplit", "strip", "lstrip", "rstrip"}  # with an argument; wit
 # Functions that take a text apart all the same, and what the text is: never a sentence from which a value is got.
 TEXTS_OF_OTHERS = {
     "course/handin_parts.py": {"": "how torchrun tells of a signal"},
-    "course/homework3/h3_1.py": {"_where": "a line of the script, without the comment at its end"},
+    "course/homework3/h3_1_two_devices.py": {"_where": "a line of the script, without the comment at its end"},
     "course/predictions.py": {"asked": "what a user types"},
     "course/tasks/__init__.py": {"task_named": "the name of a file"},
     "course/tasks/ddp_tasks.py": {"_disabled": "the code of a script"},

@@ -8,7 +8,9 @@ from course_evidence import depth_evidence, devices_evidence
 from evidence_factories import make_evidence
 from scalewise.course import predictions
 from scalewise.course.homework import course_suites, predictions_of
-from scalewise.course.homework3 import h3_2, h3_4, h3_5
+from scalewise.course.homework3 import h3_2_depth as h3_2
+from scalewise.course.homework3 import h3_4_more_devices as h3_4
+from scalewise.course.homework3 import h3_5_copies as h3_5
 from scalewise.course.predictions import asked, keep, kept, section, verdict
 from scalewise.errors import BadRequest
 from scalewise.report.cells import number_cell

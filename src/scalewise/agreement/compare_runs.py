@@ -9,7 +9,7 @@ from typing import Literal
 from scalewise.agreement.compared_run import ComparedRun, Sketch, Tensors, added, distance, inner
 
 MOST_KINKS = 10.0  # of what all values near a kink together move a tensor by: other values may cross it in another run
-MOST_ROUNDINGS = 50.0  # apart by more is another computation; correct scripts stay below 10, mistakes are above 1000
+MOST_ROUNDINGS = 50.0  # apart by more is another computation; what was seen: decision 0025
 What = Literal["gradient", "parameter"]
 
 

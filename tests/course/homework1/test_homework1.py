@@ -14,7 +14,14 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
 from scalewise.course.gpus import GpuStep
-from scalewise.course.homework1 import HOMEWORK, h1_1, h1_2, h1_3, h1_4, h1_5a, h1_5b, h1_5c, rank_points
+from scalewise.course.homework1 import HOMEWORK, rank_points
+from scalewise.course.homework1 import h1_1_reproducibility as h1_1
+from scalewise.course.homework1 import h1_2_strong_scaling as h1_2
+from scalewise.course.homework1 import h1_3_communication as h1_3
+from scalewise.course.homework1 import h1_4_data_parallel as h1_4
+from scalewise.course.homework1 import h1_5a_delay as h1_5a
+from scalewise.course.homework1 import h1_5b_batch_sizes as h1_5b
+from scalewise.course.homework1 import h1_5c_slow_rank as h1_5c
 from scalewise.course.homework1.comparable_rows import shaken_rows
 from scalewise.course.homework1.h1_4_devices import DeviceTraffic
 from scalewise.records.inspection import BusyRow, DeviceMemoryRow, LayerRow, ProfileRow, TransferRow, WorkRow

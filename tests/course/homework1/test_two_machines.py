@@ -10,7 +10,10 @@ from evidence_factories import make_evidence
 from homework1_evidence import WEIGHTS, link_in_training, rehearsal, strong
 from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
-from scalewise.course.homework1 import h1_2, h1_3, h1_5a, h1_5b
+from scalewise.course.homework1 import h1_2_strong_scaling as h1_2
+from scalewise.course.homework1 import h1_3_communication as h1_3
+from scalewise.course.homework1 import h1_5a_delay as h1_5a
+from scalewise.course.homework1 import h1_5b_batch_sizes as h1_5b
 from scalewise.report.document import Section
 
 

@@ -10,7 +10,10 @@ from evidence_factories import make_evidence
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.memory_use import PARTS, MemoryParts
 from scalewise.course import gpus
-from scalewise.course.homework2 import HOMEWORK, h2_1, h2_2, h2_3, memory_answer
+from scalewise.course.homework2 import HOMEWORK, memory_answer
+from scalewise.course.homework2 import h2_1_same_training as h2_1
+from scalewise.course.homework2 import h2_2_time_and_memory as h2_2
+from scalewise.course.homework2 import h2_3_causes as h2_3
 from scalewise.records.rows import MemoryRow
 from scalewise.report.document import Answer, Section, Table
 

@@ -11,7 +11,12 @@ from inspection_factory import make_parts, make_pipeline
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.inspected_run import copies_seconds
 from scalewise.course import gpus
-from scalewise.course.homework3 import HOMEWORK, h3_1, h3_2, h3_3, h3_4, h3_5
+from scalewise.course.homework3 import HOMEWORK
+from scalewise.course.homework3 import h3_1_two_devices as h3_1
+from scalewise.course.homework3 import h3_2_depth as h3_2
+from scalewise.course.homework3 import h3_3_placement_rule as h3_3
+from scalewise.course.homework3 import h3_4_more_devices as h3_4
+from scalewise.course.homework3 import h3_5_copies as h3_5
 from scalewise.course.homework3.layer_placement import ALL, DEVICES, SHARES, placed_along
 from scalewise.records.inspection import BusyRow, DeviceMemoryRow
 from scalewise.report.document import Answer, Figure, Section, Table

@@ -18,7 +18,10 @@ from scalewise.analysis.estimate import Estimate
 from scalewise.analysis.evidence import Evidence
 from scalewise.course import gpus
 from scalewise.course.measured_arms import StepChange
-from scalewise.course.practical7 import HOMEWORK, p7_1, p7_3, p7_5, precision_sizes
+from scalewise.course.practical7 import HOMEWORK, precision_sizes
+from scalewise.course.practical7 import p7_1_no_sync as p7_1
+from scalewise.course.practical7 import p7_3_mixed_precision as p7_3
+from scalewise.course.practical7 import p7_5_side_by_side as p7_5
 from scalewise.report.cells import number_cell
 from scalewise.report.document import Answer, Figure, Section, Table
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.memory_use import MemoryParts, memory_change
 from scalewise.course.homework import Question
-from scalewise.course.homework2.h2_1 import ACCUMULATION, BOTH, CODES, MIXED, NAMES, PLAIN
+from scalewise.course.homework2.h2_1_same_training import ACCUMULATION, BOTH, CODES, MIXED, NAMES, PLAIN
 from scalewise.course.measured_arms import MEGABYTE, SAME, Sign, memory_sign, parts_of
 from scalewise.course.page_pieces import setting
 from scalewise.report.cells import empty_cell, number_cell, said, text_cell

@@ -5,7 +5,15 @@ from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.figures import Stability, stability
 from scalewise.analysis.fits import fit_line, spread_of
 from scalewise.course.gpus import GpuStep, gpu_steps, known_of, told_source
-from scalewise.course.homework2.h2_1 import ACCUMULATION, BOTH, CODES, MEANS, NAMES, code_point, product_precision
+from scalewise.course.homework2.h2_1_same_training import (
+    ACCUMULATION,
+    BOTH,
+    CODES,
+    MEANS,
+    NAMES,
+    code_point,
+    product_precision,
+)
 from scalewise.course.measured_arms import (
     GIGABYTE,
     MEGABYTE,
@@ -20,7 +28,7 @@ from scalewise.course.measured_arms import (
     witness_notes,
 )
 from scalewise.course.page_pieces import cells_series, gpu_rows_heading, setting, why_lr
-from scalewise.course.practical7.p7_5 import per_sample, sent_per_sample
+from scalewise.course.practical7.p7_5_side_by_side import per_sample, sent_per_sample
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, said, text_cell
 from scalewise.report.document import Block, Cell, Column, Figure, LinePlot, Section, Table
 

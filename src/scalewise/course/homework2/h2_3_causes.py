@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from scalewise.analysis.evidence import Evidence
 from scalewise.analysis.summary import ArmRow
 from scalewise.course.homework import Question
-from scalewise.course.homework2.h2_1 import (
+from scalewise.course.homework2.h2_1_same_training import (
     ACCUMULATION,
     BFLOAT,
     BOTH,
@@ -18,7 +18,7 @@ from scalewise.course.homework2.h2_1 import (
     code_point,
     product_precision,
 )
-from scalewise.course.homework2.h2_2 import (
+from scalewise.course.homework2.h2_2_time_and_memory import (
     ACCUM_TABLE,
     GROWING_TABLE,
     SAMPLES,
@@ -31,8 +31,8 @@ from scalewise.course.homework2.h2_2 import (
 from scalewise.course.homework2.memory_answer import memory_blocks
 from scalewise.course.measured_arms import Point, StepChange, change_between, change_cell, contrast
 from scalewise.course.page_pieces import setting
-from scalewise.course.practical7.p7_1 import first_gradient
-from scalewise.course.practical7.p7_5 import per_sample, sent_per_sample
+from scalewise.course.practical7.p7_1_no_sync import first_gradient
+from scalewise.course.practical7.p7_5_side_by_side import per_sample, sent_per_sample
 from scalewise.records.inspection import GradientRow
 from scalewise.report.cells import (
     count_cell,
