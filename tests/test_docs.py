@@ -110,8 +110,9 @@ def test_the_index_of_behaviours_names_files_and_functions_that_are_there():
     rows = [line for line in index.splitlines() if line.startswith("| ") and ".py" in line]
     assert len(rows) > 25 and len(mentions(index)) >= len(rows), "hardly anything was looked at"
     assert [row for row in rows if not mentions(row.split(" | ")[1])] == [], "a behaviour without a file"
-    # The files of changes are named by a pattern.
-    assert wrong(index.replace("watch/changes/NAME.py", "watch/changes/no_sync.py")) == []
+    # The files of changes and checks are named by a pattern.
+    named = index.replace("watch/changes/NAME.py", "watch/changes/no_sync.py")
+    assert wrong(named.replace("doctor/checks/NAME.py", "doctor/checks/epoch_never_set.py")) == []
     assert wrong("`errors.py:did_you_meen`") == ["errors.py:did_you_meen"]
 
 
