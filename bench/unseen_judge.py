@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import exp, log
+from math import exp, log, sqrt
 from pathlib import Path
 from statistics import median
 
@@ -12,9 +12,10 @@ from scalewise.plan.seating import seating
 from scalewise.predict.answer import Checked
 from scalewise.predict.link import Link
 from scalewise.predict.links import AskedLink, Links
-from scalewise.predict.prediction import LEVEL, Spread, predict
+from scalewise.predict.prediction import LEVEL, QUANTILE, Spread, predict
 from scalewise.predict.probe import LinkProbe
 from scalewise.predict.rehearsed import RehearsedRank, rehearsed
+from scalewise.predict.seen_errors import expected_error
 from scalewise.predict.self_check import held_up, measured, spread_over
 from scalewise.records.codec import read_json
 from scalewise.records.load import Run, load
@@ -37,6 +38,7 @@ class Point:
     others: Estimate | None  # measured without the run that was the check
     unshifted: float  # predicted seconds before any expected error was taken out
     communication: float  # share of the step in which messages hold up computing
+    apart: float = 0.0  # standard deviation of what the interval holds beside learnt errors: pages, unusual messages
 
     @property
     def error(self) -> float:
@@ -94,6 +96,7 @@ def judged(folder: Path) -> dict[str, object]:
     """Prints a table with a row for every model and number of ranks, and what they are like together."""
     from bench.unseen_checks import beyond_checks
     from bench.unseen_effects import effects
+    from bench.unseen_floor import repeats
 
     points = points_in(folder)
     print(f"\n{'model':14}{'ranks':>5}  {'predicted, ms':>24}{'measured, ms':>22}{'error':>9}      after a check")
@@ -107,6 +110,7 @@ def judged(folder: Path) -> dict[str, object]:
     ):  # fmt: skip
         found[what] = _summary(what, chosen)
     models = seen(folder)
+    found["repeats"] = repeats(models)
     probes = [read_json(path, LinkProbe) for path in sorted(folder.glob("probe*.json"))]
     found["beyond checks"] = beyond_checks(models, probes)
     agree = [same for one in models for same in messages_agree(one)]
@@ -136,6 +140,12 @@ class Foreseen:
         """The share of the usual step in which messages hold up computing."""
         link = self.links.asked(ranks)
         return held_up(self.taken[ranks], link, self.links.sharing(ranks)) if isinstance(link, Link) else 0.0
+
+    def apart(self, ranks: int, step: Estimate) -> float:
+        """The standard deviation, as a logarithm, of what this step's interval holds beside learnt errors."""
+        link = self.links.asked(ranks)
+        learnt = expected_error(link, ranks, self.communication(ranks)).spread if isinstance(link, Link) else 0.0
+        return sqrt(max(0.0, (log(step.high / step.low) / 2 / QUANTILE) ** 2 - learnt**2))
 
 
 def foreseen_by(one: Seen, probes: Sequence[LinkProbe]) -> Foreseen | None:
@@ -172,6 +182,7 @@ def predicted_points(one: Seen, probes: Sequence[LinkProbe]) -> list[Point]:
                 others=step_of(rest) if rest else None,
                 unshifted=step.value * exp(spread.shift),
                 communication=told.communication(ranks),
+                apart=told.apart(ranks, step),
             )
         )
     return points

@@ -1,14 +1,18 @@
 """`python -m bench unseen`: what is learnt from points, and what its plots show."""
 
+from dataclasses import replace
 from math import exp, log
 
 import pytest
+from bench.unseen_floor import apart, stolen_share
 from bench.unseen_judge import Point
-from bench.unseen_learn import NO_SHIFT, SHARES, _cells
+from bench.unseen_learn import LEAST_SPREAD, NO_SHIFT, SHARES, Sitting, between_sittings, cells_of, expected
 from bench.unseen_plots import coverage_by_claim, errors_by_ranks
 
-from factories import make_estimate
+from factories import make_estimate, make_run
 from scalewise.launch.page_cost import page_seconds
+from scalewise.records.load import Run
+from scalewise.records.machine import SampleRow
 
 
 def point(ranks: int, off: float, communication: float = 0.1, half: float = 0.2) -> Point:
@@ -19,21 +23,64 @@ def point(ranks: int, off: float, communication: float = 0.1, half: float = 0.2)
     )
 
 
-def test_of_one_sessions_mean_only_a_part_becomes_a_shift():
-    once = _cells([[point(2, 0.2), point(2, 0.2)]])
-    often = _cells([[point(2, 0.2)]] * 8)
-    (first, second) = ([cell["shift"] for cell in cells] for cells in (once, often))
-    assert first == pytest.approx([0.2 / (1 + NO_SHIFT)] * len(SHARES), abs=1e-4)
-    assert second == pytest.approx([8 * 0.2 / (8 + NO_SHIFT)] * len(SHARES), abs=1e-4)
+def sitting(name: str, *points: Point) -> Sitting:
+    return Sitting(name, "here", 1, cells_of(points))
+
+
+def shifts(*sittings: Sitting) -> list[float]:
+    return [cell["shift"] for cell in expected(sittings)[0]]
+
+
+def test_of_one_sittings_mean_only_a_part_becomes_a_shift():
+    one = [sitting(str(number), point(2, 0.2), point(2, 0.2)) for number in range(8)]
+    assert shifts(one[0]) == pytest.approx([0.2 / (1 + NO_SHIFT)] * len(SHARES), abs=1e-4)
+    assert shifts(*one) == pytest.approx([8 * 0.2 / (8 + NO_SHIFT)] * len(SHARES), abs=1e-4)
 
 
 def test_each_cell_leans_on_all_points_as_far_as_it_has_few():
     points = [point(2, sign * 0.1) for sign in (1, -1) * 10] + [point(8, sign * 0.4, 0.6) for sign in (1, -1)]
-    cells = {(cell["ranks"], cell["communication"]): cell for cell in _cells([points])}
+    cells = {(cell["ranks"], cell["communication"]): cell for cell in expected([sitting("one", *points)])[0]}
     assert cells[2, 0.0]["points"] == 20 and cells[8, 0.25]["points"] == 2
     assert 0.1 < cells[2, 0.0]["spread"] < 0.12
     assert 0.2 < cells[8, 0.25]["spread"] < 0.4
     assert cells[2, 0.25]["points"] == 0  # nothing of its own: as all points together
+
+
+def test_what_sittings_differ_by_is_expected_again():
+    alike = [sitting(name, point(2, 0.1), point(2, -0.1)) for name in "ab"]
+    differing = [sitting("a", point(2, 0.4), point(2, 0.2)), sitting("b", point(2, -0.4), point(2, -0.2))]
+    assert between_sittings(alike) == {2: 0.0}
+    assert between_sittings(differing)[2] == pytest.approx((1.5 * (2 * 0.3**2 - 0.1**2 / 2)) ** 0.5)
+    spreads = [expected(of)[0][0]["spread"] for of in (alike, differing)]
+    assert spreads[1] > 3 * spreads[0]
+
+
+def test_what_an_interval_holds_anyway_is_not_learnt_again():
+    plain = [point(2, sign * 0.2) for sign in (1, -1)]
+    (usual,), (narrower,) = cells_of(plain), cells_of([replace(one, apart=0.15) for one in plain])
+    assert usual.spread == pytest.approx(0.2, abs=1e-3)
+    assert narrower.spread == pytest.approx((0.2**2 - 0.15**2) ** 0.5, abs=1e-3)
+    (least,) = cells_of([replace(one, apart=0.3) for one in plain])
+    assert least.spread == LEAST_SPREAD
+
+
+def run_of(milliseconds: float, steal: float | None = None) -> Run:
+    run = make_run([milliseconds / 1e3] * 12, ranks=2)
+    return replace(run, samples=tuple(replace(row, steal=steal) for row in run.samples) or (stolen(steal),))
+
+
+def stolen(share: float | None) -> SampleRow:
+    return SampleRow(1.0, 0.5, 0.0, share, 0.0, (), (), (), ())
+
+
+def test_a_run_is_held_against_every_later_one():
+    assert apart([[run_of(10.0)], [run_of(10.0), run_of(8.0), run_of(20.0)]]) == pytest.approx([0.25, 0.5, 0.6])
+    assert apart([[run_of(10.0)]]) == []
+
+
+def test_what_the_host_took_is_told_as_far_as_it_is_known():
+    assert stolen_share(run_of(10.0, 0.04)) == pytest.approx(0.04)
+    assert stolen_share(run_of(10.0)) == 0.0
 
 
 def test_the_plots_show_errors_by_ranks_and_how_many_lie_inside():

@@ -11,6 +11,7 @@ from scalewise.predict.collective_times import all_reduce, seconds
 from scalewise.predict.link import Link, LinkCurve, Wire
 from scalewise.predict.measured_link import NoLink, error_of, fitted_wire, link_curve, measured_link
 from scalewise.predict.probe import (
+    STAGGERED,
     LinkProbe,
     Overlap,
     keep_probe,
@@ -165,7 +166,7 @@ def test_overlaps_are_read_from_five_kinds_of_steps():
     assert [one.size_bytes for one in found] == 3 * [4096, 32768]
     assert found[0] == Overlap(2, 4096, *map(pytest.approx, (0.030, 0.020, 0.048, 0.037)))
     assert sharing_of(found, 2).work == pytest.approx(0.95)  # of the large ones
-    assert sharing_of(found, 2).beside_seconds == pytest.approx((-0.003 + 0.010) / 2)
+    assert sharing_of(found, 2).beside_seconds == pytest.approx(STAGGERED * (-0.003 + 0.010) / 2)
     assert sharing_of(found, 2).beside_bytes == 2048
     assert sharing_of(found, 1).beside_seconds == 0.0  # one core carries them in a row
 
@@ -202,4 +203,6 @@ def test_computing_is_slower_beside_a_message_only_where_that_is_no_chance():
 
 
 def test_two_messages_at_once_that_take_longer_than_in_a_row_are_taken_to_do_so_again():
-    assert sharing_of([Overlap(2, 1.0, 0.30, 0.20, 0.50, 0.45)], 2).beside_seconds == pytest.approx(0.05)
+    added, saved = ([Overlap(2, 1.0, 0.30, 0.20, 0.50, two)] for two in (0.45, 0.35))
+    assert sharing_of(added, 2).beside_seconds == pytest.approx(STAGGERED * 0.05)  # steps hand them over in turn
+    assert sharing_of(saved, 2).beside_seconds == pytest.approx(-0.05)

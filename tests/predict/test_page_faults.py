@@ -1,4 +1,4 @@
-"""Memory that a process takes anew in every step is counted, half of it is taken out, and both ends are expected."""
+"""Memory that a process takes anew in every step is counted, a part of it is taken out, and both ends are expected."""
 
 import dataclasses
 

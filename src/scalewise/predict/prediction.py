@@ -110,8 +110,9 @@ def step_seconds(tape: Tape, link: Link, ranks: int, sharing: Sharing = APART) -
 class OnLink:
     """The seconds of a message over a link, remembered because a sweep asks for the same message thousands of times."""
 
-    def __init__(self, link: Link, ranks: int, factor: float = 1.0) -> None:
-        self._link, self._ranks, self._factor = link, ranks, factor
+    def __init__(self, link: Link, ranks: int, factor: float = 1.0, of_kinds: frozenset[str] | None = None) -> None:
+        """The factor multiplies the seconds of these kinds; None: of all."""
+        self._link, self._ranks, self._factor, self._kinds = link, ranks, factor, of_kinds
         self._known: dict[tuple[str, float, int, int], float] = {}
 
     def __call__(self, message: Issue) -> float:
@@ -119,7 +120,8 @@ class OnLink:
         key = (message.kind, message.size_bytes, message.ranks or self._ranks, message.nodes)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._factor * seconds(self._link, *key)
+            factor = self._factor if self._kinds is None or message.kind in self._kinds else 1.0
+            found = self._known[key] = factor * seconds(self._link, *key)
         return found
 
 
@@ -150,7 +152,7 @@ def _reach(tape: Tape, link: Link, ranks: int, sharing: Sharing, spread: Spread)
 
 
 def _by_pages(share: float, line: Timeline) -> float:
-    """The shift of a step, as a logarithm, if real ranks take all memory anew as the rehearsal did, or none of it."""
+    """The shift of a step, as a logarithm, if real ranks take none of the memory anew that the rehearsal took."""
     if not line.step_seconds:
         return 0.0
     whole = line.compute_seconds / (1 - (1 - KEPT) * share)

@@ -45,7 +45,7 @@ class RehearsedRank:
         """The same rehearsal with other steps, of which only the slowest of each are known."""
         return replace(self, tapes=tuple(tapes), by_process=())
 
-    page_share: float = 0.0  # of computing, in memory taken anew in every step; half of it is taken out of the tapes
+    page_share: float = 0.0  # of computing, in memory taken anew in every step; a part of it is taken out of the tapes
 
     @property
     def batches(self) -> int | None:

@@ -1,8 +1,9 @@
 """The errors that predictions were seen to have, by ranks and share of communication, and what checks change in them.
 
 They come from models on which the prediction may be tuned, rehearsed and really run minutes apart, and stand in a file
-that the benchmark writes (`python -m bench unseen --learn FOLDER`). What all points of one session are
-off by is in part the session's own (a machine is quicker or slower for minutes), so only a part of it becomes a shift.
+that the benchmark writes (`python -m bench unseen --learn FOLDER`). What all points of one sitting are
+off by is in part its own (a machine is quicker or slower for minutes), so only a part of it becomes a shift, and what
+sittings differ by is in the spread.
 """
 
 import tomllib
@@ -25,6 +26,7 @@ FILE = Path(__file__).with_name("seen_errors.toml")
 UNCHECKED = 0.06
 WORTH_CHECKS = 2  # the earlier knowledge has the weight of this many checks, so that one lucky check does not decide
 ALIKE = 0.5  # correlation of a script's errors at two numbers of ranks, one twice the other
+MINUTES = 0.04  # what a run minutes after a check differs by beyond both runs' own chance: so 51 pairs of runs were
 BEYOND = 1.15  # widens for each doubling beyond the most ranks that were ever checked
 
 
@@ -66,16 +68,20 @@ def expected_error(link: Link, ranks: int, communication: float) -> ModelError:
     return ModelError(one.shift, one.spread * BEYOND**beyond)
 
 
-def error_after(checks: Sequence[Checked], ranks: int, link: Link, communication: float) -> ModelError:
+def error_after(
+    checks: Sequence[Checked], ranks: int, link: Link, communication: float, unusual: float = 0.0
+) -> ModelError:
     """The error to expect once checks of this script over this link were made: it moves and becomes narrower.
 
     A check of as many ranks says most. One of half or twice as many is half as much alike, and so on. What is left is
     the part that the checks do not tell of, and chance: that of the checks themselves, or more where they contradict.
+    `unusual` is the spread of what few of the steps had whose errors were learnt (`predict/unusual_parts.py`).
     """
-    expected = expected_error(link, ranks, communication)
+    expected = _wider(expected_error(link, ranks, communication), unusual)
     if not checks:
         return expected
-    before = np.array([expected_error(link, check.ranks, communication).spread for check in checks])
+    others = [_wider(expected_error(link, check.ranks, communication), unusual) for check in checks]
+    before = np.array([other.spread for other in others])
     seen = np.array([log(check.ratio) for check in checks])
     chance = np.array([chance_of(check) for check in checks])
     doublings = np.log2(np.array([check.ranks for check in checks]))
@@ -84,9 +90,13 @@ def error_after(checks: Sequence[Checked], ranks: int, link: Link, communication
     weights = np.linalg.solve(between + np.diag(chance**2), to_here)
     left = max(0.0, expected.spread**2 - float(weights @ to_here))
     rest = seen - between @ np.linalg.solve(between + np.diag(chance**2), seen)
-    usual = float(np.mean(chance**2))
+    usual = float(np.mean(chance**2)) + MINUTES**2
     by_chance = (WORTH_CHECKS * usual + float(np.sum(rest**2))) / (WORTH_CHECKS + len(checks))
     return ModelError(expected.shift + float(weights @ seen), sqrt(left + max(usual, by_chance)))
+
+
+def _wider(expected: ModelError, unusual: float) -> ModelError:
+    return ModelError(expected.shift, hypot(expected.spread, unusual))
 
 
 def chance_of(check: Checked) -> float:

@@ -14,6 +14,7 @@ from scalewise.predict.prediction import LEVEL, QUANTILE, OnLink, Spread
 from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.seen_errors import UNCHECKED, WORTH_CHECKS, ModelError, chance_of, error_after
 from scalewise.predict.timeline import APART, Sharing, simulate
+from scalewise.predict.unusual_parts import unusual_spread
 from scalewise.records.load import Run
 
 
@@ -55,7 +56,8 @@ def spread_over(
     computing = compute_spread(rehearsals)
     if link.origin != "measured":
         return Spread(computing, link.spread, model_spread([check.ratio for check in checks]))
-    error = error_after(checks, one.ranks, link, held_up(one, link, sharing))
+    unusual = unusual_spread(one.typical, link, one.ranks, sharing) if link.carrier == "gloo" else 0.0
+    error = error_after(checks, one.ranks, link, held_up(one, link, sharing), unusual)
     return Spread(computing, link.spread, error.spread, error.shift)
 
 

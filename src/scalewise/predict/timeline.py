@@ -28,13 +28,13 @@ class Sharing:
     beside_bytes: float = 0.0  # where the larger of both has fewer, nothing is added: so small ones were not tried
 
     def beside_others(self, size_bytes: float, seconds: float, others: Sequence[tuple[float, float]]) -> float:
-        """The time of a message that begins now, while others are under way: their bytes, and the seconds left of each.
+        """The time of a message that some rank came to beside others: their bytes, and the seconds now left of each.
 
         It saves no more than what is left of them, so that a slower link is slower.
         """
-        left = sum(of_other for _, of_other in others)
-        if left <= 0 or seconds <= 0 or max(size_bytes, *(size for size, _ in others)) < self.beside_bytes:
+        if not others or seconds <= 0 or max(size_bytes, *(size for size, _ in others)) < self.beside_bytes:
             return seconds
+        left = sum(of_other for _, of_other in others)
         return seconds + max(self.beside_seconds, -MOST_SPARED * seconds, -left)
 
 

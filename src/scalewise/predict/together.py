@@ -1,7 +1,8 @@
 """Simulates ranks that wait for each other: the steps of N ranks, from those of the few that were rehearsed.
 
 A message begins when its last rank has come to it, so the slowest counts at every message and not only at the end of a
-step; and whoever is early waits, as a part of its own step. Where fewer processes rehearsed than there are ranks, each
+step; and whoever is early waits, as a part of its own step. Its threads are at work from the first rank on, so messages
+get in each other's way from then on. Where fewer processes rehearsed than there are ranks, each
 stands for several, a step later for each further one: so the slowest of many is taken from the steps that were seen.
 """
 
@@ -53,6 +54,7 @@ class _Message:
     """A message that some ranks have come to."""
 
     issue: Issue
+    beside: tuple[int, ...] = ()  # the messages that had not ended when its first rank came to it
     came: int = 0
     left: float = inf  # seconds; not known before its last rank has come
 
@@ -121,12 +123,13 @@ class _Together:
 
     def _come_to(self, number: int, issue: Issue) -> None:
         if number == len(self._messages):
-            self._messages.append(_Message(issue))
+            self._messages.append(_Message(issue, tuple(range(self._head, number))))
         message = self._messages[number]
         message.came += 1
         if message.came == self._ranks:
             seconds = self._seconds_of(issue)
-            others = [(one.issue.size_bytes, one.left) for one in self._messages[self._head : number]]
+            beside = [(at, self._messages[at]) for at in message.beside]
+            others = [(one.issue.size_bytes, one.left if at >= self._head else 0.0) for at, one in beside]
             message.left = self._sharing.beside_others(issue.size_bytes, seconds, others)
 
 

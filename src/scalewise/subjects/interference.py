@@ -21,6 +21,7 @@ RANKS = int(os.environ.get("WORLD_SIZE", "1"))
 FLOAT_BYTES = 4
 WIDTH, ROWS = 1024, 64  # of the layers that are computed
 KINDS = ((False, 0), (True, 0), (False, 1), (True, 1), (False, 2))  # of steps: computing or not, so many all-reduces
+LEAST_LAYERS = 4
 LONGER = 1.5  # computing lasts so many times as long as the all-reduce, so that it covers all of it
 
 
@@ -82,7 +83,7 @@ def rounds_for(work: Work, message: Tensor) -> int:
         work(16)
         marks.append(time.perf_counter())
     reducing, computing = marks[1] - marks[0], marks[2] - marks[1]
-    found = torch.tensor([max(16, round(16 * LONGER * reducing / computing))])
+    found = torch.tensor([max(LEAST_LAYERS, round(16 * LONGER * reducing / computing))])
     dist.broadcast(found, 0)
     return int(found)
 
