@@ -53,6 +53,21 @@ def test_a_message_is_carried_only_when_its_last_rank_has_come():
     )  # nobody computes beside it
 
 
+def test_messages_are_beside_each_other_from_the_first_rank_on():
+    """The quick rank comes to the second message at 2.5 s, the slow one at 5 s; the first message ends at 4 s."""
+
+    def buckets(between: float) -> Tape:
+        entries = (Compute(1.0), Issue(0, "all_reduce", 3.0, 0), Compute(between), Issue(1, "all_reduce", 3.0, 0))
+        return Tape((*entries, Wait(0), Wait(1)), ranks=2, rank=0, samples=None)
+
+    quick, slow = [buckets(1.5)] * 2, [buckets(4.0)] * 2
+    longer = Sharing(beside_seconds=2.0)
+    assert steps_together([quick, slow], 2, by_size, longer) == pytest.approx([10.0, 10.0])  # 5 s, 3 s and 2 s more
+    assert steps_together([slow, slow], 2, by_size, longer) == pytest.approx([8.0, 8.0])  # the first had ended
+    saved = Sharing(beside_seconds=-1.0)
+    assert steps_together([quick, slow], 2, by_size, saved) == pytest.approx([8.0, 8.0])  # nothing was left to save
+
+
 @pytest.mark.parametrize(
     "processes",
     [
