@@ -1,4 +1,4 @@
-"""The parts of a step that make it less certain than the steps whose errors were learnt: few of those have them, or none.
+"""The parts of a step that make it less certain than the steps whose errors were learnt: few of those have them.
 
 Many messages beside each other, kinds of messages that nobody measured here, and steps of a few milliseconds only: each
 counts by as much of the step as is of that kind. A check of the same script tells of them as of the rest.
