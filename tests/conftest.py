@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from shared_servers import CommandLine, SharedServers, command_line, lend_to_jobs
+from watch.watch_runner import Runner, preloaded
 
 # Fixtures that start a process, for whichever test asks for them first.
 WITH_PROCESSES = {
@@ -79,6 +80,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def servers() -> Iterator[SharedServers]:
     """The fork servers of this process, for tests of any room."""
     with SharedServers() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
+    """One preloaded process that runs scripts without a launcher, for tests of any room."""
+    with preloaded(tmp_path_factory.mktemp("runner"), {}) as opened:
         yield opened
 
 

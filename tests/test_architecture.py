@@ -57,7 +57,7 @@ VERBS = [
 # it: a hook for its time, notes for the doctor, a stand-in on the CPU.
 FILES_OF_ONE_NAME = {
     "backward": ["watch/examination", "watch/hooks"],
-    "collectives": ["records", "watch/emulation", "watch/examination", "watch/hooks"],
+    "collectives": ["records", "watch/examination", "watch/hooks"],
     "data": ["watch/examination", "watch/hooks"],
     "data_parallel": ["doctor/checks", "subjects"],
     "forward": ["watch/examination", "watch/hooks"],

@@ -10,7 +10,7 @@ from bench.unseen_learn import LEAST_SPREAD, NO_SHIFT, SHARES, Sitting, between_
 from bench.unseen_plots import coverage_by_claim, errors_by_ranks
 
 from factories import make_estimate, make_run
-from scalewise.launch.page_cost import page_seconds
+from scalewise.launch.this_machine import page_seconds
 from scalewise.records.load import Run
 from scalewise.records.machine import SampleRow
 

@@ -11,6 +11,7 @@ import pytest
 
 from factories import make_machine
 from scalewise.cli import main
+from scalewise.cli.request import requested_check
 from scalewise.console.output import Output
 from scalewise.console.terminal import show_document
 from scalewise.course.check_document import check_document
@@ -18,11 +19,11 @@ from scalewise.course.tasks.requirement import TaskVerdict
 from scalewise.errors import BadRequest
 from scalewise.jobs import check as check_module
 from scalewise.jobs.as_json import verdict_json
-from scalewise.jobs.check import check, requested_check
+from scalewise.jobs.check import check
 from scalewise.jobs.reporter import SILENT
 from scalewise.plan.find import course_folder
 
-OPTIONS: dict[str, Any] = {"ranks": 2, "on": None, "device": None, "limit": 120.0}
+OPTIONS: dict[str, Any] = {"ranks": 2, "on": None, "device": None, "limit_seconds": 120.0, "args": ()}
 CONSTANTS = {"DIM": "32", "BATCH": "64", "STEPS": "8", "WARMUP": "2", "LR": "1"}
 NO_SYNC = "contextlib.nullcontext() if talk else model.no_sync()"
 Checked = Callable[..., TaskVerdict]
@@ -44,7 +45,8 @@ def checked(jobs_share_servers: None, tmp_path: Path, monkeypatch: pytest.Monkey
             assert before in text, f"{script} no longer holds {before!r}"
             text = text.replace(before, after)
         Path("mine.py").write_text(text)
-        return check(requested_check(task, Path("mine.py"), (), {**OPTIONS, "out": tmp_path / "runs"}), SILENT)
+        asked = {**OPTIONS, "name": task, "script": Path("mine.py"), "out": tmp_path / "runs"}
+        return check(requested_check(asked), SILENT)
 
     return run
 
@@ -200,7 +202,7 @@ def test_a_script_that_asks_for_input_is_told_that_nobody_answers(checked):
 
 
 def test_a_script_that_never_steps_is_told_with_the_line_at_which_it_stood(checked, monkeypatch):
-    monkeypatch.setitem(OPTIONS, "limit", 2.0)
+    monkeypatch.setitem(OPTIONS, "limit_seconds", 2.0)
     verdict = checked("homework2", "practical5_single", ("times = []", "while True: time.sleep(0.05)"))
     assert "reached no optimizer step within 2 s" in verdict.sentence() and verdict.exit_code == 2
     assert verdict.where.text.startswith("while True")
@@ -291,9 +293,9 @@ def test_a_request_that_cannot_be_done_is_one_sentence(tmp_path, monkeypatch, ca
     assert "Traceback" not in said.err and not said.out
 
 
-@pytest.mark.parametrize("wrong", [{"limit": 0.0}, {"ranks": 0}, {"on": "cpu", "device": "cuda"}])
+@pytest.mark.parametrize("wrong", [{"limit_seconds": 0.0}, {"ranks": 0}, {"on": "cpu", "device": "cuda"}])
 def test_options_that_mean_nothing_are_refused(tmp_path, monkeypatch, wrong):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text("pass\n")
     with pytest.raises(BadRequest):
-        requested_check("homework2", Path("mine.py"), (), {**OPTIONS, "out": tmp_path, **wrong})
+        requested_check({**OPTIONS, "name": "homework2", "script": Path("mine.py"), "out": tmp_path, **wrong})

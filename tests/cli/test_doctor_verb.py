@@ -69,12 +69,9 @@ def examined(
 
     def run(text: str, *args: str, **options: object) -> ExaminedScript:
         Path("train.py").write_text(text)
-        asked = {"ranks": 2, "plain": True, "on": None, "device": None, "limit": 60.0, "stall": 20.0} | {
-            "no_replay": True,
-            "out": Path("runs"),
-            **options,
-        }
-        return diagnose_script(requested_diagnosis("train.py", args, asked), SILENT)
+        asked = {"ranks": 2, "plain": True, "on": None, "device": None, "limit_seconds": 60.0, "stall_seconds": 20.0}
+        asked |= {"script": Path("train.py"), "args": args, "replays": False, "out": Path("runs"), **options}
+        return diagnose_script(requested_diagnosis(asked), SILENT)
 
     return run
 
@@ -126,7 +123,7 @@ def test_nothing_found_is_exit_code_0(examined: Any) -> None:
 
 
 def test_a_script_over_its_limit_is_judged_by_what_was_seen(examined: Any) -> None:
-    result = examined(FOREVER, limit=5.0)
+    result = examined(FOREVER, limit_seconds=5.0)
     assert result.exit_code == 0 and result.diagnosis.steps > 20
     assert any("limit of 5 s" in note and "seen until then" in note for note in result.diagnosis.notes)
 
@@ -162,8 +159,8 @@ def test_a_failure_without_findings_is_no_clean_bill(examined: Any) -> None:
             r"usage: train.py.*--data[\s\S]*doctor train.py -- ",
         ),
         ("import no_such_package.sub", {}, "needs the package no_such_package", "pip install no_such_package"),
-        ("import time; time.sleep(60)", {"limit": 4.0}, "no optimizer step within 4 s.*line 1", "--limit"),
-        ("import torch, time; time.sleep(60)", {"stall": 4.0}, "stood still for 4 s", "--stall"),
+        ("import time; time.sleep(60)", {"limit_seconds": 4.0}, "no optimizer step within 4 s.*line 1", "--limit"),
+        ("import torch, time; time.sleep(60)", {"stall_seconds": 4.0}, "stood still for 4 s", "--stall"),
         ("print('trained elsewhere')", {}, "made no optimizer step", "arguments"),
         (
             "import torch\nw = torch.ones(1, requires_grad=True)\nfor _ in range(3): (w * 2).sum().backward()",

@@ -76,7 +76,7 @@ def test_a_network_alone_needs_to_know_how_much_is_sent(said, one_node):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--nodes", "0,x"), "'0', 'x' is no number of nodes"),
+        (("--nodes", "0,x"), "'0', 'x' are no number of nodes"),
         (("--placement", "1a"), "'1a' says no GPUs of each node"),
         (("--per-node", "0"), "--per-node 0 is no number of GPUs"),
         (("--local-batch", "-1"), "--local-batch -1 is no batch"),

@@ -127,8 +127,8 @@ dist.destroy_process_group()
 SPAWNS = "import torch.multiprocessing as mp\ndef work(rank): pass\nif __name__ == '__main__':\n    mp.spawn(work)\n"
 DEFAULTS: dict[str, Any] = {
     "ranks": "2", "link": "nvlink4", "link_file": None, "per_node": None, "scaling": "script", "memory": None,
-    "price": None, "steps": None, "also": (), "no_check": True, "no_advice": True, "device": "cpu", "limit": 60.0,
-    "stall": 20.0,
+    "price_per_hour": None, "steps": None, "also": (), "check": False, "advice": False, "device": "cpu",
+    "limit_seconds": 60.0, "stall_seconds": 20.0,
 }  # fmt: skip
 Rehearse = Callable[..., RehearsalAnswer]
 
@@ -160,14 +160,14 @@ def rehearsed(jobs_share_servers: None, home: Path, tmp_path: Path, monkeypatch:
     def run(text: str, *args: str, **options: object) -> RehearsalAnswer:
         path = home / "train.py"
         path.write_text(text)
-        request = requested_rehearsal(str(path), args, DEFAULTS | {"out": tmp_path / "runs"} | options)
+        request = requested_rehearsal(DEFAULTS | {"script": path, "args": args, "out": tmp_path / "runs"} | options)
         return rehearse.rehearse(request, SILENT)
 
     return run
 
 
 def test_ranks_that_fit_are_predicted_first_and_then_measured(rehearsed, tmp_path):
-    answer = rehearsed(RIGHT, ranks="1,2,4", link=None, no_check=False, no_advice=False)
+    answer = rehearsed(RIGHT, ranks="1,2,4", link=None, check=True, advice=True)
     assert [one.ranks for one in answer.at] == [1, 2]
     (check,) = answer.checks
     assert check.ranks == 2
@@ -189,7 +189,7 @@ def test_ranks_that_fit_are_predicted_first_and_then_measured(rehearsed, tmp_pat
 
 
 def test_real_ranks_that_fail_are_told_with_how_they_ended(rehearsed):
-    answer = rehearsed(FAILS_REALLY, link=None, no_check=False)
+    answer = rehearsed(FAILS_REALLY, link=None, check=True)
     assert answer.check_failed
     assert answer.checks == ()
     (said,) = [warning for warning in answer.warnings if "could not be checked" in warning]
@@ -230,7 +230,7 @@ def test_weak_scaling_can_be_asked_of_a_script_that_scales_strongly(rehearsed):
 
 
 def test_a_batch_that_was_asked_for_does_not_change_what_a_sample_needs(rehearsed):
-    answer = rehearsed(RIGHT, ranks="2", scaling="weak", no_advice=False)
+    answer = rehearsed(RIGHT, ranks="2", scaling="weak", advice=True)
     assert answer.at[0].rehearsal.typical.samples == 12
     assert answer.at[0].as_run.typical.samples == 6
     assert answer.parts is not None
@@ -269,7 +269,7 @@ def test_ranks_that_send_different_messages_are_told(rehearsed):
 
 
 def test_a_script_that_waits_for_others_is_told_where_it_stands(rehearsed):
-    answer = rehearsed(HANGS, ranks="2,4", stall=5.0)
+    answer = rehearsed(HANGS, ranks="2,4", stall_seconds=5.0)
     (refused,) = answer.refused
     assert "train.py as one of 4 ranks stood still for 5 s at " in refused.reason
     assert "train.py" in refused.reason.partition(" at ")[2]
@@ -277,19 +277,19 @@ def test_a_script_that_waits_for_others_is_told_where_it_stands(rehearsed):
 
 
 def test_a_script_that_waits_for_a_file_of_another_rank_is_told_which(rehearsed):
-    (refused,) = rehearsed(POLLS, ranks="2,4", stall=5.0).refused
+    (refused,) = rehearsed(POLLS, ranks="2,4", stall_seconds=5.0).refused
     assert refused.reason == "train.py as one of 4 ranks waits for another to write /nowhere (train.py:9)."
     assert "--in-place" in refused.hint
 
 
 def test_looking_for_a_package_is_not_taken_for_a_wait_for_a_file(rehearsed):
-    (refused,) = rehearsed(LOOKS, ranks="2,4", stall=4.0).refused
+    (refused,) = rehearsed(LOOKS, ranks="2,4", stall_seconds=4.0).refused
     assert "stood still for 4 s at " in refused.reason and "/nowhere" not in refused.reason
 
 
 def test_runs_beside_other_load_are_told(rehearsed, monkeypatch):
     monkeypatch.setattr(rehearse, "loaded", lambda runs: tuple(run.spec.name for run in runs))
-    assert {"rehearse2", "measure2", "measure1"} <= set(rehearsed(RIGHT, link=None, no_check=False).warnings)
+    assert {"rehearse2", "measure2", "measure1"} <= set(rehearsed(RIGHT, link=None, check=True).warnings)
 
 
 def test_ctrl_c_while_a_run_is_just_ending_is_not_lost(rehearsed, monkeypatch):
@@ -348,7 +348,7 @@ def test_numbers_of_ranks_with_which_the_script_never_goes_on_are_refused_with_i
 def asked(tmp_path: Path, **options: object) -> RehearseRequest:
     path = tmp_path / "train.py"
     path.write_text("")
-    return requested_rehearsal(str(path), (), DEFAULTS | {"out": tmp_path} | options)
+    return requested_rehearsal(DEFAULTS | {"script": path, "args": (), "out": tmp_path} | options)
 
 
 @pytest.mark.parametrize(
@@ -361,10 +361,10 @@ def asked(tmp_path: Path, **options: object) -> RehearseRequest:
         ({"link_file": Path("a.toml")}, "are two links"),
         ({"memory": "80 apples"}, "--memory '80 apples' is not a size"),
         ({"memory": "80"}, "--memory 80 has no unit, and no device has 80 bytes"),
-        ({"price": inf, "steps": 1}, "--price inf is not a finite number above 0."),
-        ({"limit": nan}, "--limit nan is not a finite number above 0."),
-        ({"price": 2.0}, "--price is there and --steps is not"),
-        ({"limit": 0.0}, "--limit 0 is not above 0"),
+        ({"price_per_hour": inf, "steps": 1}, "--price inf is not a finite number above 0."),
+        ({"limit_seconds": nan}, "--limit nan is not a finite number above 0."),
+        ({"price_per_hour": 2.0}, "--price is there and --steps is not"),
+        ({"limit_seconds": 0.0}, "--limit 0 is not above 0"),
         ({"per_node": -1}, "--per-node -1 is not above 0"),
         ({"also": ("--batch 8", "--batch '128")}, "--also --batch '128 cannot be split into arguments: no closing"),
         ({"also": ("--batch 8\\",)}, "cannot be split into arguments: no escaped character."),
@@ -378,7 +378,7 @@ def test_a_request_that_cannot_be_done_is_refused(tmp_path, options, said):
 
 def test_everything_that_is_wrong_is_told_at_once(tmp_path):
     with pytest.raises(BadRequest) as caught:
-        asked(tmp_path, ranks="x", link="nvlnk4", memory="?", stall=-1.0, also=("'", '"'))
+        asked(tmp_path, ranks="x", link="nvlnk4", memory="?", stall_seconds=-1.0, also=("'", '"'))
     for said in ("--ranks", "--link", "--memory", "--stall", "--also '", '--also "'):
         assert said in caught.value.sentence
 
@@ -418,7 +418,7 @@ def test_a_script_that_is_not_there_ends_in_a_sentence(capsys, tmp_path, monkeyp
 def test_where_only_one_rank_fits_nothing_is_checked_and_that_is_said(rehearsed, monkeypatch):
     facts = replace(make_machine(isa_cap="AVX512_CORE"), cores=tuple(sorted(os.sched_getaffinity(0)))[:1])
     monkeypatch.setattr(rehearse, "machine_facts", lambda _: facts)
-    answer = rehearsed(RIGHT, ranks="4", link="nvlink4", no_check=False)
+    answer = rehearsed(RIGHT, ranks="4", link="nvlink4", check=True)
     assert answer.checks == ()
     assert any("none was checked here" in guess for guess in answer.guesses)
     assert answer.base is not None

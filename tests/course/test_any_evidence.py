@@ -1,4 +1,4 @@
-"""Whatever part of a suite was measured, its sections are whole, and what is missing has its hole named."""
+"""Whatever part of a suite was measured, its sections are whole, and what is missing has its gap named."""
 
 from collections.abc import Iterator
 
@@ -74,8 +74,8 @@ def test_nothing_measured_gives_answers_that_say_so_and_no_figures(suite):
 def test_whole_evidence_answers_every_question_and_draws_figures(suite):
     found = sections(suite, WHOLE[suite]())
     answers = [one for one in blocks(found, Answer) if isinstance(one, Answer)]
-    holes = [one.verdict for one in answers if "cannot be answered" in one.verdict]
-    assert holes == (["This cannot be answered: the memory was not seen."] if suite == "practical7" else [])
+    gaps = [one.verdict for one in answers if "cannot be answered" in one.verdict]
+    assert gaps == (["This cannot be answered: the memory was not seen."] if suite == "practical7" else [])
     assert len({figure.id for figure in blocks(found, Figure)}) >= 2  # type: ignore[attr-defined]
 
 

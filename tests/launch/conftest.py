@@ -1,7 +1,6 @@
 """Runs of small scripts, made by the real launchers from one fork server for all tests."""
 
 import dataclasses
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,6 @@ from scalewise.launch.local import launcher_of
 from scalewise.launch.supervise import run_one
 from scalewise.records.codec import write_json
 from scalewise.records.folder import RunFolder
-
-
-@pytest.fixture(scope="session")
-def servers() -> Iterator[Servers]:
-    with Servers() as started:
-        yield started
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from scalewise.errors import BadRequest
 from scalewise.plan.experiment import subject_folder
 from scalewise.plan.find import built_in_suites, course_folder, find_suite, script_path, script_problem
-from scalewise.plan.script_digest import script_digest
+from scalewise.plan.python_file import script_digest
 
 
 def test_a_name_finds_the_built_in_suite_wherever_it_lies():

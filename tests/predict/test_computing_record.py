@@ -8,7 +8,7 @@ from factories import make_run
 from scalewise.errors import BadRequest
 from scalewise.jobs.rehearse_record import from_record, record_asked
 from scalewise.jobs.rehearse_request import RehearseRequest
-from scalewise.plan.script_digest import script_digest
+from scalewise.plan.python_file import script_digest
 from scalewise.predict.computing_record import (
     ComputingRecord,
     RecordedRank,

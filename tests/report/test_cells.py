@@ -1,4 +1,4 @@
-"""Cells: the number behind the text, its interval, its mark, and holes that are named."""
+"""Cells: the number behind the text, its interval, its mark, and gaps that are named."""
 
 import pytest
 

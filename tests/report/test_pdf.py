@@ -13,7 +13,7 @@ from scalewise.report.pdf import (
     SETTINGS,
     compiled,
     compiler_of,
-    hole_of,
+    empty_share_of,
     page_data,
     pdf_bytes,
 )
@@ -144,9 +144,11 @@ def test_the_white_end_of_a_page_is_measured_from_where_blocks_end():
     places = [("begin", 1, 60.0), ("end", 1, 400.0), ("begin", 2, 60.0), ("end", 2, 300.0)]
     whole = 297 * 72 / 25.4
     bottom = whole - 19 * 72 / 25.4
-    assert hole_of(places, 2, SETTINGS[0]) == pytest.approx((bottom - 400) / whole)
-    assert hole_of([("begin", 1, 60.0), ("end", 2, 100.0)], 2, SETTINGS[0]) == 0, "a block over the end fills the page"
-    assert hole_of(places, 1, SETTINGS[0]) == 0, "the last page may end anywhere"
+    assert empty_share_of(places, 2, SETTINGS[0]) == pytest.approx((bottom - 400) / whole)
+    assert empty_share_of([("begin", 1, 60.0), ("end", 2, 100.0)], 2, SETTINGS[0]) == 0, (
+        "a block over the end fills the page"
+    )
+    assert empty_share_of(places, 1, SETTINGS[0]) == 0, "the last page may end anywhere"
 
 
 def test_figures_are_lowered_where_that_fills_a_page():
@@ -157,7 +159,10 @@ def test_figures_are_lowered_where_that_fills_a_page():
     chosen = pdf_bytes(document, print)
 
     assert chosen in [one.content for one in (first, *tried)]
-    assert chosen == min((one for one in (first, *tried) if one.pages <= first.pages), key=lambda one: one.hole).content
+    assert (
+        chosen
+        == min((one for one in (first, *tried) if one.pages <= first.pages), key=lambda one: one.empty_share).content
+    )
 
 
 def test_two_small_figures_share_the_whole_width_of_their_row():

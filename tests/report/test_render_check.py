@@ -1,4 +1,4 @@
-"""Blocks that cannot be shown become named holes."""
+"""Blocks that cannot be shown become named gaps."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from scalewise.report.document import Document, Figure, LinePlot, Paragraph, Plo
 from scalewise.report.write import showable
 
 
-def holes(*blocks) -> tuple[list[str], list[str]]:
+def gaps(*blocks) -> tuple[list[str], list[str]]:
     said: list[str] = []
     document = showable(Document("d", "D", (), (Section("s", "S", blocks),), None), said.append)
     return [block.text for block in document.sections[0].blocks if isinstance(block, Paragraph)], said
@@ -16,14 +16,14 @@ def holes(*blocks) -> tuple[list[str], list[str]]:
 
 def test_a_figure_that_cannot_be_drawn_is_a_sentence():
     torn = LinePlot("x", "y", (PlotSeries("a", (1, 2, 3), (1, 2)),))
-    told, said = holes(Figure("f", "Speedup", "", torn), Figure("g", "Other", "", SPEEDUP))
+    told, said = gaps(Figure("f", "Speedup", "", torn), Figure("g", "Other", "", SPEEDUP))
 
     assert len(told) == 1 and told[0].startswith("A figure is missing here (Speedup): ValueError")
     assert said[0].startswith("figure f could not be shown")
 
 
 def test_a_table_whose_rows_do_not_fit_its_head_is_a_sentence():
-    told, _ = holes(replace(TABLE, rows=(TABLE.rows[0][:2],)))
+    told, _ = gaps(replace(TABLE, rows=(TABLE.rows[0][:2],)))
     assert told == [f"A table is missing here ({TABLE.title}): rows of 2 cells under 5 columns."]
 
 

@@ -29,13 +29,13 @@ def test_csv_holds_numbers_intervals_marks_and_runs():
 
 def test_the_mark_of_a_csv_row_is_that_of_its_numbers_and_an_empty_cell_has_none():
     columns = (Column("ranks"), Column("one", "ms"), Column("many", "ms"), Column("free", "ms"))
-    hole = empty_cell("one rank sends nothing")
+    missing = empty_cell("one rank sends nothing")
     wide = {"low": 1.0, "high": 3.0, "interval": "[1, 3]"}
-    measured = (Cell("2", 2.0), Cell("2", 2.0, **wide), Cell("2", 2.0, **wide), hole)
+    measured = (Cell("2", 2.0), Cell("2", 2.0, **wide), Cell("2", 2.0, **wide), missing)
     predicted = tuple(replace(cell, mark="predicted") for cell in measured[:3])
-    mixed = (predicted[0], measured[1], predicted[2], hole)
-    lost = (Cell("4", 4.0, mark="missing"), *(hole,) * 3)
-    marks = [row[-2] for row in rows_of(Table("t", "t", columns, (measured, (*predicted, hole), mixed, lost)))[1:]]
+    mixed = (predicted[0], measured[1], predicted[2], missing)
+    lost = (Cell("4", 4.0, mark="missing"), *(missing,) * 3)
+    marks = [row[-2] for row in rows_of(Table("t", "t", columns, (measured, (*predicted, missing), mixed, lost)))[1:]]
     assert marks == ["measured", "predicted", "predicted; measured: one (ms)", "missing"]
 
 

@@ -39,10 +39,10 @@ def test_different_marks_are_said_cell_by_cell():
 
 
 def test_holes_do_not_hide_the_mark_of_the_row_and_a_row_of_holes_is_called_missing():
-    holes = [Cell("–", mark="missing")] * 2
-    assert row_view([*holes, Cell("1", 1, mark="emulated"), Cell("2", 2, mark="emulated")]).mark == "emulated"
-    assert row_view([Cell("4", 4), *holes]).mark == "missing"
-    assert row_view([Cell("5", 5, 4, 6, interval="[4, 6]"), *holes]).mark == ""
+    missing = [Cell("–", mark="missing")] * 2
+    assert row_view([*missing, Cell("1", 1, mark="emulated"), Cell("2", 2, mark="emulated")]).mark == "emulated"
+    assert row_view([Cell("4", 4), *missing]).mark == "missing"
+    assert row_view([Cell("5", 5, 4, 6, interval="[4, 6]"), *missing]).mark == ""
 
 
 def test_answers_name_tables_figures_and_listings_by_number_and_no_runs():

@@ -1,4 +1,4 @@
-"""Reports as files: the same bytes from the same runs, made whatever is missing, and the holes named."""
+"""Reports as files: the same bytes from the same runs, made whatever is missing, and the gaps named."""
 
 import hashlib
 import os

@@ -14,7 +14,6 @@ from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.words import parse_changes
 from shared_servers import SharedServers
-from watch.watch_runner import Runner, preloaded
 
 
 class Room:
@@ -54,10 +53,3 @@ class Room:
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory, servers: SharedServers) -> Iterator[Room]:
     yield Room(tmp_path_factory.mktemp("strategies"), servers)
-
-
-@pytest.fixture(scope="session")
-def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    """One preloaded process serves the tests that compare single runs."""
-    with preloaded(tmp_path_factory.mktemp("strategies"), {}) as opened:
-        yield opened

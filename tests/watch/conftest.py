@@ -1,13 +1,1 @@
-"""One preloaded process serves all tests of the watcher."""
-
-from collections.abc import Iterator
-
-import pytest
-from watch_runner import Runner, preloaded
-
-
-@pytest.fixture(scope="session")
-def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    """One preloaded process for the whole session."""
-    with preloaded(tmp_path_factory.mktemp("watch"), {}) as opened:
-        yield opened
+"""Puts this folder on the path of every test of the watcher, so that all of them can import `watch_runner`."""

@@ -69,7 +69,7 @@ BY_HAND = {
     # What a comparison of ranks is made of came later, and is still to move.
     "parity/sources",
 }  # fmt: skip
-# In `emulation/`; in the recorder; in `parity/sources`; in `strategy/`, of which one at a time can be applied.
+# In `emulation`; in the recorder; in `parity/sources`; in `strategy/`, of which one at a time can be applied.
 ELSEWHERE = {
     "emulate_link", "slow_rank", "sleep_before_backward", "given_of_all_ranks",
     "with_fsdp2", "with_pipeline", "with_tensor_parallel", "with_zero1",

@@ -359,8 +359,8 @@ def _inspected(analysis: Analysis) -> Lines:
     if not count:
         return "", []
     runs = f"{count} run{' was' if count == 1 else 's were'} inspected and not timed"
-    holes = [one_sentence(f"inspection {one.run} shows nothing: {one.reason}") for one in failed]
-    return f"{runs}{f', {len(failed)} of them failed' if failed else ''}.", holes
+    failures = [one_sentence(f"inspection {one.run} shows nothing: {one.reason}") for one in failed]
+    return f"{runs}{f', {len(failed)} of them failed' if failed else ''}.", failures
 
 
 def _examined(analysis: Analysis) -> Lines:
@@ -376,9 +376,9 @@ def _rehearsed(analysis: Analysis) -> Lines:
     """Tells which rehearsals represented ranks that are not here, and which of them failed."""
     good = [one for one in analysis.rehearsed_runs if not one.failure]
     stood = ", ".join(f"{one.run} ({one.company} of {one.ranks} ranks)" for one in good)
-    holes = [
+    failures = [
         one_sentence(f"rehearsal {one.run} shows nothing: {one.failure}")
         for one in analysis.rehearsed_runs
         if one.failure
     ]
-    return f"Rehearsed, not measured, and in no table: {stood}." if good else "", holes
+    return f"Rehearsed, not measured, and in no table: {stood}." if good else "", failures

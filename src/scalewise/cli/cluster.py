@@ -1,9 +1,9 @@
-"""Sends a verb to a cluster: the options for it, and the job in which its words are run again."""
+"""Sends a verb to a cluster: its words are run again in a job there."""
 
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +13,6 @@ from scalewise.errors import BadRequest
 
 if TYPE_CHECKING:
     from scalewise.jobs.reporter import Reporter
-
-slurm_option = click.option("--slurm", "slurm", multiple=True, metavar="KEY=VALUE,...", help="Options of sbatch for "
-                            "--launcher slurm: partition=gpu,time=00:30:00,account=x.")  # fmt: skip
-
-
-def slurm_options(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of a verb that runs here or, as a job, on one host of a cluster."""
-    launcher = click.option("--launcher", type=click.Choice(["slurm"]), default=None, help="Run it as a job of Slurm.")
-    return launcher(slurm_option(verb))
 
 
 def goes_to_slurm(options: Mapping[str, Any]) -> bool:
@@ -40,7 +31,6 @@ def send(
     options: Mapping[str, Any],
     nodes: int = 1,
     files: Sequence[Path] = (),
-    out: Path | None = None,
 ) -> int:
     """Runs the words of this verb in a job, prints what it prints, and returns its exit code."""
     from scalewise.jobs.slurm_job import Sent, run_as_job

@@ -1,12 +1,12 @@
 """The requests of the verbs, read from the words of the command line; all that is wrong with one is told at once."""
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from math import inf, isfinite
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scalewise.errors import BadRequest
 from scalewise.jobs.requests import Arguments, MeasureRequest
@@ -14,10 +14,19 @@ from scalewise.plan.words import PLAIN, parse_changes, parse_nodes, parse_ranks,
 from scalewise.records.spec import Nodes
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from scalewise.jobs.check import CheckRequest
     from scalewise.jobs.diagnose import DiagnoseRequest
     from scalewise.jobs.extrapolate import ExtrapolateRequest
+    from scalewise.jobs.parity_runs import ParityRequest
     from scalewise.jobs.rehearse_request import RehearseRequest
+    from scalewise.jobs.strategies import StrategiesRequest
+    from scalewise.jobs.strategy_predictions import PredictionRequest
     from scalewise.predict.link import Link
+
+Request = TypeVar("Request", bound="DataclassInstance")
+RANKS_OF_A_NODE = 8  # where a link has two parts and nothing else is said
 
 
 def spelled(option: str, value: object = "") -> str:
@@ -25,15 +34,18 @@ def spelled(option: str, value: object = "") -> str:
     return f"--{option.replace('_', '-')} {value}".rstrip()
 
 
-def requested_measurement(what: str, args: Sequence[str], options: Mapping[str, Any]) -> MeasureRequest:
+def _filled(kind: type[Request], options: Mapping[str, Any], **read: Any) -> Request:
+    """The request with the options that are named as its fields, and with the fields that had to be read."""
+    names = {field.name for field in fields(kind)}
+    given = {name: value for name, value in options.items() if name in names and value is not None}
+    return kind(**(given | read))
+
+
+def requested_measurement(options: Mapping[str, Any]) -> MeasureRequest:
     """The request; a BadRequest where a word cannot be read."""
-    names = {field.name for field in fields(MeasureRequest)}
-    given = {name: value for name, value in options.items() if name in names}
     ranks = parse_ranks(options["ranks"]) if options["ranks"] is not None else None
     nodes = parse_nodes(options["nodes"]) if options["nodes"] is not None else None
-    return MeasureRequest(
-        what, tuple(args), **{**given, "ranks": ranks, "nodes": nodes, "env": _environment(options["env"])}
-    )
+    return _filled(MeasureRequest, options, ranks=ranks, nodes=nodes, env=_environment(options["env"]))
 
 
 def requested_nodes(options: Mapping[str, Any]) -> Nodes | None:
@@ -59,104 +71,135 @@ def _environment(settings: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in (one.partition("=") for one in settings)}
 
 
-def examined_on_cpu(options: Mapping[str, Any]) -> bool:
+def _examined_on_cpu(options: Mapping[str, Any], hint: str = "Two ranks show most mistakes.") -> bool:
     """Tells whether CPU ranks are to stand in; raises a BadRequest for times, ranks and devices that cannot be."""
-    for name in ("limit", "stall"):
-        if not 0 < options[name] < float("inf"):
-            raise BadRequest(f"--{name} {options[name]:g} is not a time.", "Give a number of seconds above 0.")
+    asked = Arguments()
+    _check_times(asked, options)
+    asked.check()
     problem = ranks_problem(options["ranks"])
     if problem:
-        raise BadRequest(f"--ranks: {problem}.", "Two ranks show most mistakes.")
+        raise BadRequest(f"--ranks: {problem}.", hint)
     on_cpu: bool = options["on"] == "cpu"
     if on_cpu and options["device"] == "cuda":
         raise BadRequest("--on cpu and --device cuda contradict each other.", "Leave one of them out.")
     return on_cpu
 
 
-def requested_diagnosis(script: str | None, args: Sequence[str], options: Mapping[str, Any]) -> "DiagnoseRequest":
+def _check_times(asked: Arguments, options: Mapping[str, Any]) -> None:
+    for name in ("limit", "stall"):
+        seconds = options.get(f"{name}_seconds", 1.0)
+        if not 0 < seconds < inf:
+            asked.wrong(f"--{name} {seconds:g} is not a time.", "Give a number of seconds above 0.")
+
+
+def requested_diagnosis(options: Mapping[str, Any]) -> "DiagnoseRequest":
     """The request, or a BadRequest that says what is wrong with it."""
     from scalewise.jobs.diagnose import DiagnoseRequest
 
-    if script is None:
+    if options["script"] is None:
         raise BadRequest("Which script?", "Name it: scalewise doctor train.py --ranks 2 -- ARGS")
-    on_cpu = examined_on_cpu(options)
+    on_cpu = _examined_on_cpu(options)
     nodes, slurm = options.get("nodes", 1), options.get("launcher") == "slurm"
     if nodes < 1:
         raise BadRequest(f"--nodes {nodes} is no number of hosts.", "Give 1 or more.")
     if nodes != 1 and not slurm:
         raise BadRequest("Several hosts need a launcher for them.", "Add: --launcher slurm.")
-    return DiagnoseRequest(
-        script=Path(script),
-        args=tuple(args),
-        ranks=options["ranks"],
-        nodes=(nodes,) if slurm else (),
-        plain=options["plain"],
-        on_cpu=on_cpu,
-        device=options["device"] or "auto",
-        limit_seconds=options["limit"],
-        stall_seconds=options["stall"],
-        replays=not options["no_replay"],
-        out=options["out"],
-        in_place=bool(options.get("in_place")),
-        changes=parse_changes(options.get("change") or PLAIN),
-    )
+    changes = parse_changes(options.get("change") or PLAIN)
+    return _filled(DiagnoseRequest, options, nodes=(nodes,) if slurm else (), on_cpu=on_cpu, changes=changes)
 
 
-def requested_rehearsal(script: str, args: Sequence[str], options: Mapping[str, Any]) -> "RehearseRequest":
+def requested_parity(options: Mapping[str, Any]) -> "ParityRequest":
+    """The request, or a BadRequest that says what is wrong with it."""
+    from scalewise.jobs.parity_runs import MOST_STEPS, ParityRequest
+
+    on_cpu = _examined_on_cpu(options)
+    if options["ranks"] < 2 and options["against"] is None and not options["resume"]:
+        raise BadRequest("--ranks 1 compares one rank with itself.", "Give two or more.")
+    if not 1 <= options["steps"] <= MOST_STEPS:
+        raise BadRequest(f"--steps {options['steps']} is no number of steps.", f"Give one from 1 to {MOST_STEPS}.")
+    if options["resume"] and options["against"] is not None:
+        raise BadRequest("--resume and --against are two questions.", "Ask one of them.")
+    again, changes = shlex.split(options["resume_args"] or ""), parse_changes(options.get("change") or PLAIN)
+    return _filled(ParityRequest, options, on_cpu=on_cpu, changes=changes, resume_args=tuple(again))
+
+
+def requested_check(options: Mapping[str, Any]) -> "CheckRequest":
+    """The request, or a BadRequest that says what is wrong with it."""
+    from scalewise.course.tasks import task_named
+    from scalewise.jobs.check import CheckRequest
+
+    task = task_named(options["name"])
+    on_cpu = _examined_on_cpu(options, "Two ranks show what the sheets ask for.")
+    return _filled(CheckRequest, options, task=task, on_cpu=on_cpu, ranks=1 if task.plain else options["ranks"])
+
+
+def requested_strategies(options: Mapping[str, Any]) -> "StrategiesRequest":
+    """The request, or a BadRequest with everything that is wrong with it."""
+    from scalewise.jobs.strategies import StrategiesRequest, chosen_arms
+
+    asked = Arguments()
+    _check_times(asked, options)
+    problem = ranks_problem(options["ranks"])
+    if problem:
+        asked.wrong(f"--ranks: {problem}.", "Give two or more.")
+    elif options["ranks"] < 2 and not options["predict"]:
+        asked.wrong("--ranks 1 leaves nothing to divide.", "Give two or more, or predict others: --predict 8,64.")
+    for name, value in (("steps", options["steps"]), ("repeat", options["repeats"])):
+        if value < 1:
+            asked.wrong(f"--{name} {value} measures nothing.", "Give 1 or more.")
+    only = tuple(filter(None, (word.strip() for word in (options["only"] or "").split(","))))
+    asked.attempt(lambda: chosen_arms(only), ())
+    predict = asked.attempt(lambda: _prediction(options), None)
+    asked.check()
+    return _filled(StrategiesRequest, options, only=only, predict=predict)
+
+
+def _prediction(options: Mapping[str, Any]) -> "PredictionRequest | None":
+    from scalewise.jobs.rehearse_request import asked_link, is_measured, size_in_bytes
+    from scalewise.jobs.strategy_predictions import PredictionRequest
+
+    if not options["predict"]:
+        alone = [name for name in ("link", "memory", "per_node") if options[name] is not None]
+        if alone:
+            said = ", ".join(spelled(name) for name in alone)
+            raise BadRequest(f"{said} says nothing without --predict.", "Add numbers of ranks: --predict 8,64.")
+        return None
+    ranks = _predicted_ranks("--predict", options["predict"])
+    per_node = options["per_node"] or (RANKS_OF_A_NODE if "+" in (options["link"] or "") else None)
+    link = asked_link(options["link"], per_node, max(ranks))
+    memory = size_in_bytes(options["memory"], spelled)
+    return PredictionRequest(ranks, link, is_measured(options["link"]), per_node, memory)
+
+
+def requested_rehearsal(options: Mapping[str, Any]) -> "RehearseRequest":
     """The request, or a BadRequest with everything that is wrong with it."""
     from scalewise.jobs.rehearse_request import RehearseRequest, is_measured, size_in_bytes, words_of
 
     asked = Arguments()
-    ranks = asked.attempt(lambda: parsed_ranks(options["ranks"]), ())
+    ranks = asked.attempt(lambda: _predicted_ranks("--ranks", options["ranks"]), ())
     link = asked.attempt(lambda: _link(options, max(ranks, default=1)), None)
-    if not Path(script).exists():
-        asked.wrong(f"The script {script} does not exist.", "Check the path.")
-    for name in ("limit", "stall", "price", "steps", "per_node"):
+    if not options["script"].exists():
+        asked.wrong(f"The script {options['script']} does not exist.", "Check the path.")
+    for name in ("limit_seconds", "stall_seconds", "price_per_hour", "steps", "per_node"):
         if options[name] is not None and not 0 < options[name] < inf:
+            word = name.removesuffix("_seconds").removesuffix("_per_hour")
             wanted = "above 0" if isfinite(options[name]) else "a finite number above 0"
-            asked.wrong(f"{spelled(name, f'{options[name]:g}')} is not {wanted}.")
-    if options["price"] is not None and options["steps"] is None:
+            asked.wrong(f"{spelled(word, f'{options[name]:g}')} is not {wanted}.")
+    if options["price_per_hour"] is not None and options["steps"] is None:
         asked.wrong("--price is there and --steps is not.", "Say how many steps the whole training has.")
     memory = asked.attempt(lambda: size_in_bytes(options["memory"], spelled), None)
     also = tuple(asked.attempt(partial(words_of, text, spelled), ()) for text in options["also"])
     asked.check()
-    return RehearseRequest(
-        script=Path(script),
-        args=tuple(args),
+    return _filled(
+        RehearseRequest,
+        options,
         ranks=ranks,
         link=link,
         measured_asked=is_measured(options["link"]),
-        per_node=options["per_node"],
-        scaling=options["scaling"],
         memory_bytes=memory,
-        price_per_hour=options["price"],
-        steps=options["steps"],
-        check=not options["no_check"] and not options.get("computing_from"),
-        advice=not options["no_advice"],
+        check=options["check"] and not options.get("computing_from"),
         also=also,
-        device=options["device"] or "auto",
-        limit_seconds=options["limit"],
-        stall_seconds=options["stall"],
-        out=options["out"],
-        in_place=bool(options.get("in_place")),
-        computing_from=options.get("computing_from"),
-        keep_computing=options.get("keep_computing"),
     )
-
-
-def parsed_ranks(text: str, option: str = "--ranks") -> tuple[int, ...]:
-    """The numbers of ranks in a list, fewest first; raises a BadRequest that names what is none."""
-    from scalewise.jobs.rehearse_request import MOST_RANKS
-
-    words = [word.strip() for word in text.split(",")]
-    bad = [word for word in words if not re.fullmatch(r"[0-9]{1,9}", word) or not 1 <= int(word) <= MOST_RANKS]
-    if bad:
-        said = ", ".join(repr(word[:30]) for word in bad)
-        raise BadRequest(
-            f"{option} {text[:60]}: {said} {'is' if len(bad) == 1 else 'are'} no number of ranks.",
-            f"Give whole numbers from 1 to {MOST_RANKS} with commas between, such as {option} 2,8,64.",
-        )
-    return tuple(sorted({int(word) for word in words}))
 
 
 def _link(options: Mapping[str, Any], most_ranks: int) -> "Link | None":
@@ -170,42 +213,49 @@ def _link(options: Mapping[str, Any], most_ranks: int) -> "Link | None":
     return link_from_file(file, options["per_node"]) if file else asked_link(text, options["per_node"], most_ranks)
 
 
-def requested_extrapolation(source: Path, options: Mapping[str, Any]) -> "ExtrapolateRequest":
+def requested_extrapolation(options: Mapping[str, Any]) -> "ExtrapolateRequest":
     """The request, or a BadRequest with everything that is wrong with it."""
     from scalewise.jobs.extrapolate import ExtrapolateRequest
     from scalewise.jobs.rehearse_request import asked_link
-    from scalewise.predict.placement import MOST_PER_NODE, read_placement
+    from scalewise.predict.placement import MOST_NODES, MOST_PER_NODE, read_placement
 
     asked = Arguments()
-    nodes = asked.attempt(lambda: _nodes(options["nodes"]), ())
+    given = options["nodes"]
+    nodes = asked.attempt(lambda: _numbers("--nodes", given, MOST_NODES, "nodes", "4,8,16") if given else (), ())
     placements = tuple(asked.attempt(partial(read_placement, text), None) for text in options["placement"])
     per_node = options["per_node"]
     if per_node is not None and not 1 <= per_node <= MOST_PER_NODE:
         asked.wrong(f"{spelled('per_node', per_node)} is no number of GPUs of a node.")
     for batch in options["local_batch"]:
-        if not 0 < batch < float("inf"):
+        if not 0 < batch < inf:
             asked.wrong(f"{spelled('local_batch', f'{batch:g}')} is no batch: it must be above 0.")
     link = asked.attempt(lambda: asked_link(options["link"], per_node or 1, 1), None)
     asked.check()
-    return ExtrapolateRequest(
-        source=source,
+    return _filled(
+        ExtrapolateRequest,
+        options,
         nodes=nodes,
-        per_node=per_node,
         placements=tuple(one for one in placements if one is not None),
-        models=tuple(options["model"]),
-        local_batches=tuple(options["local_batch"]),
+        models=options["model"],
+        local_batches=options["local_batch"],
         link=link,
     )
 
 
-def _nodes(text: str | None) -> tuple[int, ...]:
-    from scalewise.predict.placement import MOST_NODES
+def _predicted_ranks(option: str, text: str) -> tuple[int, ...]:
+    from scalewise.jobs.rehearse_request import MOST_RANKS
 
-    words = [word.strip() for word in text.split(",")] if text else []
-    bad = [word for word in words if not re.fullmatch(r"[0-9]{1,6}", word) or not 1 <= int(word) <= MOST_NODES]
+    return _numbers(option, text, MOST_RANKS, "ranks", "2,8,64")
+
+
+def _numbers(option: str, text: str, most: int, things: str, example: str) -> tuple[int, ...]:
+    """The numbers in a list, fewest first; raises a BadRequest that names what is none."""
+    words = [word.strip() for word in text.split(",")]
+    bad = [word for word in words if not re.fullmatch(r"[0-9]{1,9}", word) or not 1 <= int(word) <= most]
     if bad:
+        said = ", ".join(repr(word[:30]) for word in bad)
         raise BadRequest(
-            f"--nodes {(text or '')[:60]}: {', '.join(repr(word[:20]) for word in bad)} is no number of nodes.",
-            f"Give whole numbers from 1 to {MOST_NODES} with commas between, such as --nodes 4,8,16.",
+            f"{option} {text[:60]}: {said} {'is' if len(bad) == 1 else 'are'} no number of {things}.",
+            f"Give whole numbers from 1 to {most} with commas between, such as {option} {example}.",
         )
     return tuple(sorted({int(word) for word in words}))

@@ -5,10 +5,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from scalewise.analysis.inspected_run import inspection_of
-from scalewise.course.tasks import EITHER_CODE, task_named
+from scalewise.course.tasks import EITHER_CODE
 from scalewise.course.tasks.ddp_tasks import CODE_1, RATE, code_of, constants_of
 from scalewise.course.tasks.requirement import Seen, Task, TaskVerdict, judge_task
 from scalewise.doctor.case import case_of
@@ -23,7 +22,6 @@ from scalewise.plan.adhoc import script_suite
 from scalewise.plan.experiment import DeviceChoice, Examination, Suite
 from scalewise.plan.find import course_folder
 from scalewise.plan.python_file import check_is_python, source_text, starts_ranks_itself
-from scalewise.plan.words import ranks_problem
 from scalewise.records.examination import PlaceRow
 from scalewise.records.load import Run
 from scalewise.records.spec import Examined
@@ -36,7 +34,7 @@ NONE_MADE = "made no optimizer step: there is nothing to check"
 
 
 @dataclass(frozen=True)
-class Request:
+class CheckRequest:
     """The request to check one script against one task."""
 
     name: str  # the name of the task, as the user wrote it
@@ -45,9 +43,9 @@ class Request:
     args: tuple[str, ...]
     ranks: int
     on_cpu: bool
-    device: DeviceChoice
     limit_seconds: float
     out: Path
+    device: DeviceChoice = "auto"
 
 
 @dataclass(frozen=True)
@@ -60,34 +58,10 @@ class _Wanted:
     shown: int = 0  # number of GPUs that the script sees; 0: those of the machine
 
 
-def requested_check(name: str, script: Path, args: Sequence[str], options: Mapping[str, Any]) -> Request:
-    """Returns the request; raises a BadRequest that says what is wrong with it."""
-    task = task_named(name)
-    limit, problem = options["limit"], ranks_problem(options["ranks"])
-    if not 0 < limit < float("inf"):
-        raise BadRequest(f"--limit {limit:g} is not a time.", "Give a number of seconds above 0.")
-    if problem:
-        raise BadRequest(f"--ranks: {problem}.", "Two ranks show what the sheets ask for.")
-    if options["on"] == "cpu" and options["device"] == "cuda":
-        raise BadRequest("--on cpu and --device cuda contradict each other.", "Leave one of them out.")
-    request = Request(
-        name=name,
-        task=task,
-        script=script,
-        args=tuple(args),
-        ranks=1 if task.plain else options["ranks"],
-        on_cpu=options["on"] == "cpu",
-        device=options["device"] or "auto",
-        limit_seconds=limit,
-        out=options["out"],
-    )
-    _suite(request, _Wanted(script, request.args))  # refuses a missing script before the machine is looked at
-    check_is_python(script)
-    return request
-
-
-def check(request: Request, reporter: Reporter) -> TaskVerdict:
+def check(request: CheckRequest, reporter: Reporter) -> TaskVerdict:
     """Runs the script, and Code 1 beside it where losses are compared, and judges every requirement of the task."""
+    _suite(request, _Wanted(request.script, request.args))  # refuses a missing script before the machine is looked at
+    check_is_python(request.script)
     reporter.say("looking at the machine")
     with Servers() as servers:
         here = Here(servers, machine_facts(servers))
@@ -112,7 +86,7 @@ def check(request: Request, reporter: Reporter) -> TaskVerdict:
     )
 
 
-def _suite(request: Request, wanted: _Wanted) -> Suite:
+def _suite(request: CheckRequest, wanted: _Wanted) -> Suite:
     plain = request.task.plain or starts_ranks_itself(wanted.script)
     # If the script sees several GPUs, stand-ins take the place of those that are missing, and a few steps are enough.
     on_cpu = request.on_cpu and not wanted.shown
@@ -131,7 +105,7 @@ def _suite(request: Request, wanted: _Wanted) -> Suite:
     return replace(suite, experiments=(replace(experiment, env=dict(wanted.constants)),))
 
 
-def _made(request: Request, wanted: _Wanted, here: Here, reporter: Reporter) -> Run:
+def _made(request: CheckRequest, wanted: _Wanted, here: Here, reporter: Reporter) -> Run:
     """Makes one run and loads it; raises a BadRequest if the request is to blame and not the script."""
     suite = _suite(request, wanted)
     plan = planned(suite, reporter, here)
@@ -147,7 +121,7 @@ def _made(request: Request, wanted: _Wanted, here: Here, reporter: Reporter) -> 
         raise BadRequest(problem.sentence, hint) from None
 
 
-def _failure(request: Request, run: Run) -> TaskVerdict | None:
+def _failure(request: CheckRequest, run: Run) -> TaskVerdict | None:
     """The verdict on a script whose run did not get as far as training that can be judged; None if it did."""
     outcome, name = run.outcome, request.script.name
     assert outcome is not None
@@ -212,7 +186,7 @@ def _last(runs: Mapping[int, Run]) -> Run:
     return runs[max(runs)]
 
 
-def _beside_code_1(request: Request, seen: Seen, here: Here, reporter: Reporter) -> Seen:
+def _beside_code_1(request: CheckRequest, seen: Seen, here: Here, reporter: Reporter) -> Seen:
     """Adds a run of the course's Code 1 with the constants seen in the script, or the reason why there is none."""
     constants = constants_of(seen)
     if isinstance(constants, str):

@@ -9,7 +9,7 @@ from scalewise.errors import BadRequest
 from scalewise.jobs.measure import Here
 from scalewise.jobs.rehearse_request import RehearseRequest
 from scalewise.jobs.reporter import Reporter
-from scalewise.plan.script_digest import script_digest
+from scalewise.plan.python_file import script_digest
 from scalewise.plan.seating import Seating
 from scalewise.predict.answer import Refused
 from scalewise.predict.computing_record import (

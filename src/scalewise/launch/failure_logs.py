@@ -117,12 +117,12 @@ def exception_line(text: str) -> str:
 def raised_in_watcher(text: str) -> tuple[str, ...]:
     """The concern of the watcher in whose function a traceback ends that the script or its launcher printed."""
     own: list[str] = []
-    blamed: tuple[str, ...] = ()
+    concern: tuple[str, ...] = ()
     before = ""
     for line in text.splitlines():
         frame = _OWN_FRAME.search(line)
         if "Traceback (most recent call last)" in line and "above exception" not in before:
-            blamed = ()  # the script has caught the earlier error
+            concern = ()  # the script has caught the earlier error
             own.clear()
         elif own and line.rstrip().endswith("*args, **kwargs)"):
             own.clear()  # only passes the call on
@@ -131,10 +131,10 @@ def raised_in_watcher(text: str) -> tuple[str, ...]:
         elif _ANY_FRAME.search(line):
             own.clear()
         elif own and _EXCEPTION.match(line):
-            blamed = (next((name for name in reversed(own) if name in CONCERNS), own[-1]),)
+            concern = (next((name for name in reversed(own) if name in CONCERNS), own[-1]),)
             own.clear()
         before = line if line.strip() else before
-    return blamed
+    return concern
 
 
 def blames_another(stderr: str) -> bool:

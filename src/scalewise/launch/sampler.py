@@ -142,7 +142,7 @@ def read_cpu_times(cores: Iterable[int]) -> CpuTimes:
     """Busy and stolen time of those cores, from /proc/stat: `psutil` gives times by position, not by core's number."""
     wanted = {f"cpu{core}" for core in cores}
     busy = steal = 0
-    for line in _read("/proc/stat").splitlines():
+    for line in system_file("/proc/stat").splitlines():
         name, *numbers = line.split() or [""]
         if name in wanted:
             user, nice, system, _, _, irq, soft_irq, stolen = map(int, numbers[:8])
@@ -153,7 +153,7 @@ def read_cpu_times(cores: Iterable[int]) -> CpuTimes:
 
 def read_pressure_seconds() -> float | None:
     """Time since boot in which some task waited for a core; None if the kernel does not say."""
-    for line in _read("/proc/pressure/cpu").splitlines():
+    for line in system_file("/proc/pressure/cpu").splitlines():
         if line.startswith("some"):
             return int(line.rpartition("total=")[2]) * 1e-6
     return None
@@ -161,7 +161,7 @@ def read_pressure_seconds() -> float | None:
 
 def _children(pid: int) -> list[int]:
     """The processes that this one has started and that still exist."""
-    return [int(one) for task in Path(f"/proc/{pid}/task").glob("*/children") for one in _read(str(task)).split()]
+    return [int(one) for task in Path(f"/proc/{pid}/task").glob("*/children") for one in system_file(str(task)).split()]
 
 
 def _private_bytes(pid: int) -> int:
@@ -176,7 +176,8 @@ def _share(value: float) -> float:
     return round(min(1.0, max(0.0, value)), 4)
 
 
-def _read(path: str) -> str:
+def system_file(path: str) -> str:
+    """The text of a file of /proc or /sys; empty if it cannot be read."""
     try:
         return Path(path).read_text()
     except OSError:

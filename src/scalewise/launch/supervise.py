@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from scalewise.launch.conclude import Ending, conclude
+from scalewise.launch.ending import Ending, outcome_of
 from scalewise.launch.failure_logs import gather
 from scalewise.launch.launcher import HostLost, HostOutOfMemory, Launcher, LaunchFailed, RankProcesses
 from scalewise.launch.verdict import Limits, RankView, Verdict, judge
@@ -59,7 +59,7 @@ def _supervised(
         without_hooks=spec.without_hooks,
     )
     found = [gather(view, folder, supervision.stacks.get(view.rank, ())) for view in supervision.last_views]
-    return conclude(found, ending, tuple(sorted(path.name for path in folder.path.glob("*.log"))))
+    return outcome_of(found, ending, tuple(sorted(path.name for path in folder.path.glob("*.log"))))
 
 
 def _with_hosts(outcome: Outcome, hosts: tuple[str, ...], spec: RunSpec) -> Outcome:

@@ -1,10 +1,12 @@
 """Collects the facts of this machine: cores, memory, GPUs, versions, and the instruction set that really works."""
 
 import hashlib
+import mmap
 import os
 import platform
 import signal
 import sys
+import time
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,7 +16,7 @@ import psutil
 import scalewise
 from scalewise.launch import nvml
 from scalewise.launch.forkserver import ForkServer, ServerDied, Servers, user_environment
-from scalewise.launch.page_cost import page_seconds
+from scalewise.launch.sampler import system_file
 from scalewise.records.codec import read_json_or_none, write_json
 from scalewise.records.machine import MachineFacts, PrecisionProbe
 from scalewise.records.orders import ProbeOrder
@@ -24,6 +26,7 @@ CAPS = ("", "AVX512_CORE_FP16", "AVX512_CORE", "AVX2")  # widest first
 WORKS = "works"
 RAISES = "raises an error"
 _PROBE_SECONDS = 60.0
+PAGES, PAGE_TRIES = 1000, 3
 _ISA_FLAGS = (
     "avx", "avx2", "fma", "avx_vnni", "avx512f", "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16",
     "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16", "amx_fp16", "asimd", "bf16", "sve", "i8mm",
@@ -138,7 +141,7 @@ def cache_folder() -> Path:
 
 def _cpu_info() -> dict[str, str]:
     """The first processor's entries in /proc/cpuinfo."""
-    lines = _read("/proc/cpuinfo").partition("\n\n")[0].splitlines()
+    lines = system_file("/proc/cpuinfo").partition("\n\n")[0].splitlines()
     pairs = (line.partition(":") for line in lines)
     return {name.strip(): value.strip() for name, _, value in pairs}
 
@@ -147,12 +150,12 @@ def _memory_bytes() -> int:
     """The memory that this process may use: the machine's, or less if its control group has a limit."""
     total = int(psutil.virtual_memory().total)
     # `psutil` does not know the limits of control groups.
-    limits = [_read(f"/sys/fs/cgroup/{name}") for name in ("memory.max", "memory/memory.limit_in_bytes")]
+    limits = [system_file(f"/sys/fs/cgroup/{name}") for name in ("memory.max", "memory/memory.limit_in_bytes")]
     return min([total, *(int(text) for text in limits if text.strip().isdigit())])
 
 
 def _governor() -> str | None:
-    return _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None
+    return system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None
 
 
 def _version(package: str) -> str:
@@ -162,8 +165,24 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except OSError:
-        return ""
+def page_seconds() -> float:
+    """The seconds that this machine takes to give a process a page of memory: the least of a few tries.
+
+    They are those of a first touch, beyond those of a later one.
+    """
+    return min(_page_seconds_once() for _ in range(PAGE_TRIES))
+
+
+def _page_seconds_once() -> float:
+    with mmap.mmap(-1, PAGES * mmap.PAGESIZE) as memory:
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+        first, again = _touched(memory), _touched(memory)
+    return max(0.0, first - again) / PAGES
+
+
+def _touched(memory: mmap.mmap) -> float:
+    began = time.perf_counter()
+    for at in range(0, PAGES * mmap.PAGESIZE, mmap.PAGESIZE):
+        memory[at] = 1
+    return time.perf_counter() - began

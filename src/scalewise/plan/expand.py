@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scalewise.plan.experiment import BUILT_IN, CASE, COURSE, Arm, Experiment, Suite, shrunk, subject_folder
 from scalewise.plan.find import script_path, script_problem
-from scalewise.plan.script_digest import script_digest
+from scalewise.plan.python_file import script_digest
 from scalewise.plan.seating import Seats, seats
 from scalewise.plan.words import changes_text, filled, placeholders, value_text
 from scalewise.records.changes import declared

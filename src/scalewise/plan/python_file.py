@@ -1,9 +1,11 @@
-"""Tells from a file's text, before it runs, whether it is Python at all and whether it starts its ranks itself."""
+"""Reads a script's file before it runs: whether it is Python, whether it starts its ranks itself, and its identity."""
 
 import ast
 import codecs
+import hashlib
 import io
 import json
+import re
 import tokenize
 import warnings
 from collections.abc import Iterator
@@ -130,3 +132,15 @@ def _read_variables(tree: ast.Module) -> Iterator[ast.expr]:
             yield from node.args[:1]
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In):
             yield node.left
+
+
+def script_digest(path: Path) -> str:
+    """A digest that changes with the script, or with a module beside it that it imports."""
+    try:
+        text = path.read_bytes()
+        imported = sorted(set(re.findall(rb"^\s*(?:from|import)\s+(\w+)", text, re.MULTILINE)))
+        beside = [path.with_name(f"{name.decode()}.py") for name in imported]
+        parts = [text, *(file.read_bytes() for file in beside if file.is_file())]
+    except OSError:
+        return "unreadable"
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()

@@ -11,7 +11,7 @@ from typing import get_args
 
 from scalewise.analysis.relation import Relation
 from scalewise.errors import BadRequest
-from scalewise.plan.script_digest import script_digest
+from scalewise.plan.python_file import script_digest
 from scalewise.predict.rehearsed import RehearsedRank
 from scalewise.predict.tape import Phase, Tape
 from scalewise.records.codec import BadRecord, read_json, write_json

@@ -290,10 +290,7 @@ _REHEARSAL = (
     Concern("rehearsal/streams", "rehearsed", _in("torch.cuda.Event", "record wait")),  # where there is a GPU
 )  # fmt: skip
 
-_EMULATION = (
-    Concern("emulation/collectives", "emulated", _MESSAGES),
-    Concern("emulation/buckets", "emulated", _in(_DDP, "_ddp_init_helper _sync_buffers")),
-)
+_EMULATION = (Concern("emulation", "emulated", (*_MESSAGES, *_in(_DDP, "_ddp_init_helper _sync_buffers"))),)
 
 _CHANGES = (
     Concern("gradient_rows", "replayed", (_BEFORE_STEP,), "the gradients of the first steps"),

@@ -40,7 +40,7 @@ from scalewise.report.view import (
 PAGE = Path(__file__).with_name("page.typ")
 POINTS_PER_MM = 72 / 25.4
 A4_POINTS = 297 * POINTS_PER_MM
-LARGEST_HOLE = 0.06  # share of a page that may stay empty at its end before other figure sizes are tried
+MOST_EMPTY = 0.06  # share of a page that may stay empty at its end before other figure sizes are tried
 FIGURE_SCALES = (0.9, 1.12, 0.8)
 LOWER_FIGURES = (0.88, 0.76)  # shares of the tightest setting's height, tried before a report exceeds the page limit
 
@@ -78,7 +78,7 @@ class Compiled:
 
     content: bytes
     pages: int  # number of pages without the appendix
-    hole: float  # the largest empty end of a page, except the last, as a share of a page
+    empty_share: float  # the largest empty end of a page, except the last, as a share of a page
 
 
 def pdf_bytes(document: Document, say: Callable[[str], None]) -> bytes:
@@ -96,10 +96,10 @@ def pdf_bytes(document: Document, say: Callable[[str], None]) -> bytes:
         if limit is None or made.pages <= limit:
             others = [replace(setting, figures=setting.figures * scale) for scale in FIGURE_SCALES]
             tried = [made]
-            while others and tried[-1].hole > LARGEST_HOLE:
+            while others and tried[-1].empty_share > MOST_EMPTY:
                 tried.append(compiled(document, others.pop(0), say))
             fitting = [one for one in tried if one.pages <= made.pages]
-            return min(fitting, key=lambda one: one.hole).content
+            return min(fitting, key=lambda one: one.empty_share).content
     for scale in LOWER_FIGURES:
         lower = compiled(document, replace(setting, figures=setting.figures * scale), say)
         if lower.pages <= (document.most_pages or 0):
@@ -130,10 +130,10 @@ def compiled(document: Document, setting: Setting, say: Callable[[str], None]) -
         return compiled(plain, setting, say)
     pages = int(json.loads(compiler.query("<pages>", field="value", one=True)))
     places = json.loads(compiler.query("<places>", field="value"))
-    return Compiled(bytes(content), pages, hole_of(places, pages, setting))
+    return Compiled(bytes(content), pages, empty_share_of(places, pages, setting))
 
 
-def hole_of(places: Sequence[tuple[str, int, float]], pages: int, setting: Setting) -> float:
+def empty_share_of(places: Sequence[tuple[str, int, float]], pages: int, setting: Setting) -> float:
     """Returns the largest empty end of a page, from where blocks begin and end: (which, page, points from the top).
 
     A page counts as full if a block continues on the next one.

@@ -132,16 +132,16 @@ def row_view(cells: Sequence[Cell], letters: Mapping[str, str] = NO_LETTERS) -> 
 
     `letters` are those of the footnotes.
     """
-    marked = [cell.mark for cell in cells if cell.mark != "measured" and not _hole(cell)]
+    marked = [cell.mark for cell in cells if cell.mark != "measured" and not _is_missing(cell)]
     if not marked and not any(_has_interval(cell) for cell in cells):  # nothing was measured: the row is missing
         marked = [cell.mark for cell in cells if cell.mark != "measured"]
-    first = bool(cells) and cells[0].mark != "measured" and not _hole(cells[0]) and not _has_interval(cells[0])
+    first = bool(cells) and cells[0].mark != "measured" and not _is_missing(cells[0]) and not _has_interval(cells[0])
     alike = len(marked) > 1 and len(set(marked)) == 1
     shared = cells[0].mark if first else marked[0] if alike else ""
     return RowView(tuple(_cell_view(cell, shared, letters, place == 0) for place, cell in enumerate(cells)), shared)
 
 
-def _hole(cell: Cell) -> bool:
+def _is_missing(cell: Cell) -> bool:
     """Returns True for a dash, which itself shows that something is missing; its tooltip says what."""
     return cell.mark == "missing" and cell.number is None and len(cell.text) <= 1
 
@@ -149,7 +149,7 @@ def _hole(cell: Cell) -> bool:
 def _cell_view(cell: Cell, shared: str, letters: Mapping[str, str], first: bool) -> CellView:
     """Returns a cell as the page shows it; a measured number in a row that was not measured is marked as measured."""
     apart = cell.mark == "measured" and shared in NOT_HERE and _has_interval(cell) and not first
-    mark = "" if cell.mark == shared or (cell.mark == "measured" and not apart) or _hole(cell) else cell.mark
+    mark = "" if cell.mark == shared or (cell.mark == "measured" and not apart) or _is_missing(cell) else cell.mark
     level = f"{level_text(cell.level)} interval"
     between = f"{level} {cell.low:.4g} to {cell.high:.4g}" if _has_interval(cell) else ""
     word = cell.mark if cell.number is not None or cell.mark != "measured" else ""

@@ -53,7 +53,7 @@ def arguments() -> argparse.Namespace:
     return args
 
 
-class Work(nn.Module):
+class MatrixProducts(nn.Module):
     """The layers of a training step: a product with a weight that does not stay in the cache, and its gradient."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Work(nn.Module):
         return self.one.sum()
 
 
-def rounds_for(work: Work, message: Tensor) -> int:
+def rounds_for(work: MatrixProducts, message: Tensor) -> int:
     """The number of layers that last long enough beside this message, the same on every rank."""
     marks = []
     for _ in range(2):  # the first warms up
@@ -98,7 +98,7 @@ def over(end: float, round_: int) -> bool:
 def train(args: argparse.Namespace) -> None:
     """Goes through all sizes in rounds, so that a drift of the machine affects all of them alike."""
     torch.manual_seed(RANK)
-    work, opener = Work(), nn.Linear(1, 1)
+    work, opener = MatrixProducts(), nn.Linear(1, 1)
     optimizer = torch.optim.SGD([*work.parameters(), *opener.parameters()], lr=1e-9)
     pairs = [torch.ones(2, size // FLOAT_BYTES) for size in args.sizes]
     rounds = [rounds_for(work, pair[0]) for pair in pairs]

@@ -38,7 +38,7 @@ def arguments() -> argparse.Namespace:
     return args
 
 
-class Spread(nn.Module):
+class LayersOverDevices(nn.Module):
     """A model with consecutive layers on consecutive devices."""
 
     def __init__(self, dim: int, depth: int, devices: list[torch.device]) -> None:
@@ -59,7 +59,7 @@ def main() -> None:
     torch.manual_seed(0)
     gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
     devices = gpus or [torch.device("cpu")]
-    model = Spread(args.dim, args.depth, devices)
+    model = LayersOverDevices(args.dim, args.depth, devices)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     x, y = torch.randn(args.batch, args.dim), torch.randn(args.batch, args.dim)
     x, y = x.to(devices[0]), y.to(devices[-1])

@@ -1,11 +1,13 @@
-"""Writes the rank's append-only file: rows count as noted when they are written, and are written whole."""
+"""Writes the rank's append-only file: stamps of events, and rows, which count as noted when they are written."""
 
 import json
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from scalewise.records.codec import encode
+from scalewise.records.events import TIME_MASK
 from scalewise.records.folder import RunFolder
 from scalewise.records.rows import ROW_KINDS, TroubleRow
 
@@ -88,3 +90,20 @@ class Journal:
             line = {"kind": "events", "events": self.events}
             self._lines.append(json.dumps(line, separators=(",", ":")))
             self.events.clear()
+
+
+now_ns = time.perf_counter_ns
+
+
+def host_stamper(pulse: memoryview, append: Callable[[Any], None]) -> Callable[[int], None]:
+    """A function that stamps; with all it needs in its closure, it costs half of what a method does.
+
+    It is called four times a step.
+    """
+    clock, time_mask = now_ns, TIME_MASK
+
+    def stamp(code: int) -> None:
+        pulse[0] = moment = clock() & time_mask | code
+        append(moment)
+
+    return stamp

@@ -28,7 +28,7 @@ from scalewise.records.events import (
 from scalewise.records.pulse import PID, STAMP, STEPS, SYNCS
 from scalewise.records.rows import EndRow, StartRow
 from scalewise.records.spec import Change, RunSpec
-from scalewise.watch.journal import MOST_TROUBLES, Journal
+from scalewise.watch.journal import MOST_TROUBLES, Journal, host_stamper, now_ns
 from scalewise.watch.look_intervals import (
     FIRST_STEPS,
     MARK_EVERY,
@@ -39,7 +39,6 @@ from scalewise.watch.look_intervals import (
     device_rest,
     host_rest,
 )
-from scalewise.watch.stamp import host_stamper, now_ns
 from scalewise.watch.step_clocks import Clock
 from scalewise.watch.step_interleave import Ring
 

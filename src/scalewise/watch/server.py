@@ -2,7 +2,8 @@
 
 It stays single-threaded, runs no torch operation and never touches CUDA, because every rank starts as a copy of it.
 `serve` returns a job only in a forked child, which runs it at the top of its own stack: the interpreter then shuts down
-in the child as it does after `python script.py`, with its atexit calls, thread joins and flushes.
+in the child as it does after `python script.py`, with its atexit calls, thread joins and flushes. Two jobs are short
+enough to stand here: a training step in one precision, and the agent that hosts the ranks' key-value store.
 """
 
 import ctypes
@@ -51,7 +52,6 @@ PRELOAD = (
     "multiprocessing.synchronize",
     "scalewise.watch.arm",
     "scalewise.watch.hooks",
-    "scalewise.watch.precision_probe",
 )
 
 Job = Callable[[], None]
@@ -201,8 +201,6 @@ class _Server:
     def fork_probe(self, order: ProbeOrder) -> Job | None:
         if not self.fork(order.label):
             return None
-        from scalewise.watch.precision_probe import run_probe
-
         return lambda: run_probe(order)
 
     def fork_exec(self, order: ExecOrder) -> None:
@@ -222,8 +220,6 @@ class _Server:
 
     def fork_store(self) -> None:
         """Tells the parent the port of a new key-value store; None if there is none."""
-        from scalewise.watch.store import host_store
-
         _, port = self.fork_reporting("store", host_store)
         self.say({"event": "store", "port": int(port) if port else None})
 
@@ -298,3 +294,55 @@ def _prctl(option: int, value: int) -> None:
     libc = ctypes.CDLL(None)
     if hasattr(libc, "prctl"):
         libc.prctl(option, int(value), 0, 0, 0)
+
+
+WORKS = 0
+RAISED = 3
+
+
+def run_probe(order: ProbeOrder) -> None:
+    """Tries a training step in one precision: exits 0 if the step survives, dies if the step makes it die.
+
+    Some CPUs die of instructions that they advertise.
+    """
+    os.environ.pop("ONEDNN_MAX_CPU_ISA", None)
+    if order.isa_cap:
+        os.environ["ONEDNN_MAX_CPU_ISA"] = order.isa_cap
+    try:
+        train_one_step(order.precision)
+    except Exception:
+        sys.exit(RAISED)
+    # The result is known; what the interpreter does at its end is not what is being tried.
+    os._exit(WORKS)
+
+
+def train_one_step(precision: str) -> None:
+    """Runs a linear layer forward and backward, large enough for the kernels that real training uses."""
+    import torch
+
+    dtype = getattr(torch, precision)
+    layer = torch.nn.Linear(128, 128)
+    inputs = torch.randn(64, 128)
+    with torch.autocast("cpu", dtype, enabled=dtype is not torch.float32):
+        outputs = layer(inputs)
+    outputs.float().sum().backward()
+
+
+def host_store(writing: int) -> None:
+    """Hosts the ranks' key-value store, as torchrun's agent does, on a port of its own; never returns.
+
+    The parent ends this process with the run.
+    """
+    try:
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+        # The store would listen on every interface; a socket of our own keeps it on this machine.
+        listening = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        port = listening.getsockname()[1]
+        store = TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listening.detach())
+        os.write(writing, str(store.port).encode())
+        os.close(writing)
+        while True:
+            signal.pause()
+    finally:
+        os._exit(1)

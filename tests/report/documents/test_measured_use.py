@@ -38,7 +38,7 @@ def test_shares_and_families_are_shown(capsys):
     assert "Mflop/step" in shown and "400" in shown and "Gflop/s" in shown and "40 %" in shown and "80 %" in shown
     assert "matmul 75 %, host 25 %" in shown
     (row,) = (line for line in shown.splitlines() if line.startswith("1 rank   "))
-    assert "?" not in row, "a hole does not make a row missing"
+    assert "?" not in row, "a missing cell does not make a row missing"
     assert "No bandwidth of 1 rank: no tensor is larger than the cache" in " ".join(shown.split())
     assert max(map(len, shown.splitlines())) <= 80
 

@@ -1,4 +1,4 @@
-"""The report's table of shares and its bars of kernel families; holes carry their reason."""
+"""The report's table of shares and its bars of kernel families; gaps carry their reason."""
 
 from dataclasses import replace
 

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from scalewise.records.collectives import DISTRIBUTED, functions_in
-from scalewise.watch.emulation import buckets, carrier, collectives
+from scalewise.watch import emulation
 from scalewise.watch.rehearsal import fake_group, group
 
 RANKS = 4
@@ -127,10 +127,10 @@ def stand_for_one_of_many():
     lanes, ears = SimpleNamespace(wait=lambda ticket: None), SimpleNamespace(hear=lambda kind, tensor: None)
     recorder = SimpleNamespace(journal=SimpleNamespace(row=lambda row: None, flush=lambda: None))
     group.install(recorder, fake_group.MessageSink(tape, lanes, ears), RANKS, 0)
-    carrier.time = Clock()
-    link = carrier.Carrier(LATENCY_SECONDS, BYTES_PER_SECOND, None, lambda what: None)
-    collectives.install(link)
-    buckets.install(link)
+    emulation.time = Clock()
+    link = emulation.Carrier(LATENCY_SECONDS, BYTES_PER_SECOND, None, lambda what: None)
+    emulation.hold_back_calls(link)
+    emulation.hold_back_buckets(link)
     dist.init_process_group("gloo")
 
 

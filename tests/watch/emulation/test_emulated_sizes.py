@@ -16,7 +16,7 @@ from watch_runner import SAFE_ISA
 
 from scalewise.predict.collective_times import seconds
 from scalewise.records.collectives import DISTRIBUTED, functions_in
-from scalewise.watch.emulation.collectives import WholeBytes
+from scalewise.watch.emulation import WholeBytes
 
 SCRIPT = Path(__file__).parent / "both_sides.py"
 # Of the whole message among four ranks, each with a piece of 1000 bytes.

@@ -452,12 +452,12 @@ def _acceptable(evidence: Evidence, found: Both) -> Answer:
 def _unanswered(question: Question, found: Both, why: str = "") -> Answer:
     missing = [
         words
-        for words, hole in (
+        for words, is_missing in (
             ("no usable run of DataParallel", found.dp.row is None),
             ("no usable run of DDP", found.ddp.row is None),
             ("no inspected run of DataParallel, which shows work, memory and copies by device", not found.dp.devices),
         )
-        if hole
+        if is_missing
     ]
     reason = f"There is {listed(missing)}." if missing else "Work and memory by device were not recorded."
     return question.answer("The numbers for this are missing.", reason, why, rests_on=(TABLE,))

@@ -299,10 +299,10 @@ def points_of_arm(
         elif row_at(rows, count) is None:
             failed = row_at(every, count)
             reason = failed.reason if failed is not None else ""
-            hole = empty_cell(
+            missing = empty_cell(
                 reason or f"no {ranks_phrase(count)} could be measured here", "failed" if reason else "missing"
             )
-            lost = RanksPoint(count, hole.mark, hole, hole, hole, None, (), size)
+            lost = RanksPoint(count, missing.mark, missing, missing, missing, None, (), size)
             found.append(predicted_point(absent[count], size) if count in absent else lost)
     return tuple(sorted(found, key=lambda point: point.ranks))
 

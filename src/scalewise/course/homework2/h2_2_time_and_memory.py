@@ -126,17 +126,17 @@ def _code_cells(evidence: Evidence, code: str, one: Point) -> tuple[Cell, ...]:
 
 
 def _gpu_cells(code: str, one: GpuStep) -> tuple[Cell, ...]:
-    hole = empty_cell("not recorded there")
+    missing = empty_cell("not recorded there")
     peaks = (number_cell(one.peak_bytes, 1 / unit, mark=one.mark) for unit in (GIGABYTE, MEGABYTE))
     return (
         text_cell(f"{NAMES[code]}: {MEANS[code]}", mark=one.mark),
         text_cell("float32" if code == ACCUMULATION else one.env.get("PRECISION", "float16"), mark=one.mark),
         count_cell(one.ranks, mark=one.mark),
-        count_cell(one.micro_batches, mark=one.mark) if one.micro_batches else hole,
+        count_cell(one.micro_batches, mark=one.mark) if one.micro_batches else missing,
         estimate_cell(one.step, mark=one.mark, note=one.source),
-        *(peaks if one.peak_bytes else (hole, hole)),
-        hole,
-        hole,
+        *(peaks if one.peak_bytes else (missing, missing)),
+        missing,
+        missing,
     )
 
 

@@ -160,11 +160,11 @@ def timeline_figure(point: Placed, id: str, title: str, width: float = 0.5) -> F
     )
     drawn = f"{significant(seen.layers_seconds * 1e3)} ms"
     at_once = seen.together_share > AT_ONCE
-    in_a_row = "" if at_once else "; that no two layers work at once follows from the data, not from the waiting"
+    caution = "" if at_once else "; that no two layers work at once follows from the data, not from the waiting"
     caption = (
         "Every layer of one step on its device: the shortest of the steps that were looked into, from the first layer's"
         f" forward to the last layer's backward, {drawn}{_beside(point)}. The devices were made to wait after every "
-        f"layer{in_a_row}."
+        f"layer{caution}."
     )
     return Figure(id, title, caption, TimelinePlot(lanes, "time in this step (ms)"), width)
 

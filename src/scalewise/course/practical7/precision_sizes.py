@@ -121,8 +121,8 @@ def size_table(evidence: Evidence, sizes: Sequence[Size], gpu_name: str) -> list
 def _model_cells(found: Sequence[Size], shown: Sequence[str]) -> tuple[Cell, ...]:
     first = found[0]
     by_name = {one.precision: one for one in found}
-    hole = empty_cell("not measured with this size")
-    halves = [(one.half, one.ratio_cell) if (one := by_name.get(name)) else (hole, hole) for name in shown]
+    missing = empty_cell("not measured with this size")
+    halves = [(one.half, one.ratio_cell) if (one := by_name.get(name)) else (missing, missing) for name in shown]
     return (
         text_cell(first.shown, mark=first.mark),
         number_cell(first.weights),

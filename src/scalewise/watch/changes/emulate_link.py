@@ -1,14 +1,14 @@
 """Emulates a slower link between the ranks: every message is really sent, and held until that link would be done.
 
-The code is in `watch/emulation/`. It delays the buckets of DistributedDataParallel, its broadcast of buffers, and calls
-of torch.distributed, but not messages that C++ sends by itself otherwise (at construction, functional collectives).
+The code is in `watch/emulation.py`. It delays the buckets of DistributedDataParallel, its broadcast of buffers, and
+calls of torch.distributed, but not messages that C++ sends by itself otherwise (at construction, functional
+collectives).
 """
 
 from collections.abc import Mapping
 
 from scalewise.records.changes import AxisValue, Declared
-from scalewise.watch.emulation import buckets, collectives
-from scalewise.watch.emulation.carrier import Carrier, Readiness
+from scalewise.watch.emulation import Carrier, Readiness, hold_back_buckets, hold_back_calls
 from scalewise.watch.recorder import Recorder
 
 NAME = "emulate_link"
@@ -37,5 +37,5 @@ def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
         except (OSError, ValueError) as error:
             recorder.broke("emulated link", error)
     carrier = Carrier(float(settings["seconds"]), float(settings["bytes_per_second"]), readiness, recorder.intervene)
-    collectives.install(carrier)
-    buckets.install(carrier)
+    hold_back_calls(carrier)
+    hold_back_buckets(carrier)

@@ -17,8 +17,8 @@ from scalewise.watch.examination.loop import Loop, autocast_now, loop_of
 from scalewise.watch.examination.notebook import Notebook
 from scalewise.watch.examination.probes import parameters_of
 from scalewise.watch.examination.tensors import number, ordinary, quietly, readable
+from scalewise.watch.journal import now_ns
 from scalewise.watch.seams import Given, Looks, seam
-from scalewise.watch.stamp import now_ns
 
 MOST_NODES = 64  # walked down from the tensor that backward is called on
 _REDUCTIONS = {1: "mean", 2: "sum"}

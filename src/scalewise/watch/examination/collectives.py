@@ -14,9 +14,9 @@ import torch.distributed as dist
 
 from scalewise.records.collectives import DISTRIBUTED, CollectiveFunction, functions_in
 from scalewise.records.notes import BUFFERS, NOWHERE
-from scalewise.watch.batch_rows import first_tensor
 from scalewise.watch.call_arguments import Argument, receiver
 from scalewise.watch.examination.notebook import Notebook
+from scalewise.watch.hooks.batch_rows import first_tensor
 from scalewise.watch.seams import Given, Looks, seam, seams
 
 WRITTEN_AT_ONCE = 3  # times that a line is new

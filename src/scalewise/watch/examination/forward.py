@@ -19,14 +19,14 @@ from torch.nn.modules.dropout import _DropoutNd
 from scalewise.records.examination import StagesRow
 from scalewise.records.notes import NOWHERE
 from scalewise.watch import redirect
-from scalewise.watch.batch_rows import first_tensor
 from scalewise.watch.examination.loop import EARLY_PASSES, Loop, autocast_now, capturing, loop_of, several_ranks
 from scalewise.watch.examination.notebook import Notebook, ObjectNumbers
 from scalewise.watch.examination.tensors import digest, quietly, readable, row_digests
 from scalewise.watch.examination.wrappers import Wrappers, wrappers_of
 from scalewise.watch.hooks import compiler
+from scalewise.watch.hooks.batch_rows import first_tensor
+from scalewise.watch.journal import now_ns
 from scalewise.watch.seams import seam
-from scalewise.watch.stamp import now_ns
 
 MOST_LAYERS, MOST_CHANNELS, NORM_PASSES = 64, 32, 6  # of batch normalisation, in each model
 STAGE_WINDOWS, MOST_TURNS = 6, 64

@@ -13,8 +13,8 @@ from scalewise.watch.examination.loop import Loop, loop_of
 from scalewise.watch.examination.notebook import Notebook, ObjectNumbers
 from scalewise.watch.examination.probes import parameters_of
 from scalewise.watch.examination.tensors import number
+from scalewise.watch.journal import now_ns
 from scalewise.watch.seams import Given, Looks, Outermost, caller, seam, step_hooks
-from scalewise.watch.stamp import now_ns
 
 COUNTED_WINDOWS = 64  # in which all gradients are counted at every step, and then once in so many
 _Scheduler: Any = lr_scheduler.LRScheduler

@@ -10,8 +10,8 @@ import torch.distributed as dist
 
 from scalewise.records.collectives import DISTRIBUTED, FUNCTIONAL, functions_in
 from scalewise.watch import bindings
-from scalewise.watch.batch_rows import first_tensor
 from scalewise.watch.call_arguments import Argument
+from scalewise.watch.hooks.batch_rows import first_tensor
 from scalewise.watch.imports import after_import
 from scalewise.watch.recorder import Recorder
 

@@ -10,7 +10,7 @@ from torch.utils.data import BatchSampler
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from scalewise.records.events import BATCH, DATA, DATA_END, DRAWN, EVALUATED
-from scalewise.watch.batch_rows import rows_of
+from scalewise.watch.hooks.batch_rows import rows_of
 from scalewise.watch.recorder import Recorder
 
 

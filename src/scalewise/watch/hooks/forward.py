@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from scalewise.records.events import FORWARD, ROOT
-from scalewise.watch.batch_rows import first_tensor, rows_of
 from scalewise.watch.hooks import compiler
-from scalewise.watch.hooks.axis import Looking
+from scalewise.watch.hooks.batch_rows import Looking, first_tensor, rows_of
 from scalewise.watch.hooks.optimizer import steps_under_way
 from scalewise.watch.hooks.roots import DOUBTFUL, TRAINED, FollowedCall, Root, Roots, Uses, follow
 from scalewise.watch.hooks.transforms import transform_level

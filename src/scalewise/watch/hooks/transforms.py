@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch._functorch import eager_transforms
 
+from scalewise.watch.journal import now_ns
 from scalewise.watch.recorder import Recorder
-from scalewise.watch.stamp import now_ns
 
 transform_level = torch._C._functorch.maybe_current_level
 

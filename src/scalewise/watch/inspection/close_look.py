@@ -14,8 +14,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from torch.utils._pytree import tree_leaves
 
 from scalewise.records.inspection import LOGICAL_PREFIX, DeviceMemoryRow, MemoryByLineRow, MemoryPartsRow
-from scalewise.watch.inspection.dispatch import Books, Moment, Operations, text_of_line
-from scalewise.watch.inspection.ledger import StorageEntry
+from scalewise.watch.inspection.ledger import Books, Moment, Operations, StorageEntry, text_of_line
 from scalewise.watch.inspection.tensor_places import device_of, storage_bytes
 from scalewise.watch.seams import Given, Guard, seam
 

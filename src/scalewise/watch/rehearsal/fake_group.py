@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from scalewise.watch.batch_rows import first_tensor
+from scalewise.watch.hooks.batch_rows import first_tensor
 from scalewise.watch.rehearsal.message_log import NO_TICKET, TapeRecorder, Ticket
 from scalewise.watch.rehearsal.remote_values import ReadTracker
 from scalewise.watch.rehearsal.streams import Lanes

@@ -17,11 +17,10 @@ from torch import nn
 from torch.optim.optimizer import Optimizer
 
 from scalewise.records.examination import AbstainedRow
-from scalewise.watch.batch_rows import first_tensor
 from scalewise.watch.call_arguments import receiver
 from scalewise.watch.changes import ChangeGuard
 from scalewise.watch.examination.backward import reductions
-from scalewise.watch.hooks.axis import takes_time_first
+from scalewise.watch.hooks.batch_rows import first_tensor, takes_time_first
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.seams import Given, seam, step_hooks
 from scalewise.watch.strategy.shares import TOO_FEW, LoaderShares, Span, rank_and_ranks, span

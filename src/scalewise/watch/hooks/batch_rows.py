@@ -1,6 +1,6 @@
-"""Finds along which dimension the input of a module counts samples: recurrent models often take time first.
+"""Counts the samples of a batch: the rows of the first tensor in it, along the dimension that counts samples.
 
-By custom the batch is the first dimension. Recurrent layers and attention of torch take (time, batch, features) unless
+By custom that is the first one. Recurrent layers and attention of torch take (time, batch, features) unless
 `batch_first` is set. If such a layer inside a module receives the first two dimensions of the module's own input as
 they are, the batch is the second one. Attention counts only if it has a mask, as a mask has the length of the
 sequences; without one, models that give it the batch first by mistake are as common as models that do not.
@@ -14,6 +14,33 @@ from torch.nn.utils.rnn import PackedSequence
 
 from scalewise.watch.call_arguments import Argument
 from scalewise.watch.hooks.roots import Root
+
+
+def rows_of(args: tuple[Any, ...], kwargs: dict[str, Any], axis: int | None = 0) -> int | None:
+    """The rows of the first tensor among the arguments, by custom its first dimension; None if that is not sure."""
+    tensor = first_tensor((args, kwargs), depth=5)
+    if tensor is None or tensor.dim() == 0:
+        return None
+    if tensor.dim() == 1 or tensor.size(0) == tensor.size(1):
+        return int(tensor.size(0))
+    return int(tensor.size(axis)) if axis is not None else None
+
+
+def first_tensor(values: Any, depth: int) -> torch.Tensor | None:
+    """The first tensor, depth-first through tuples, lists and dictionaries, as far down as batches usually nest."""
+    if isinstance(values, torch.Tensor):
+        return values
+    if isinstance(values, dict):
+        values = values.values()
+    elif not isinstance(values, (tuple, list)):
+        return None
+    if depth:
+        for value in values:
+            found = first_tensor(value, depth - 1)
+            if found is not None:
+                return found
+    return None
+
 
 _INPUTS = Argument(nn.LSTM.forward, "input"), Argument(nn.MultiheadAttention.forward, "query")
 _MASKS = tuple(Argument(nn.MultiheadAttention.forward, name) for name in ("attn_mask", "key_padding_mask"))

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from scalewise.watch import idle_threads
-from scalewise.watch.idle_threads import MOST_IN_VAIN, IdleThreads, others_run
+from scalewise.watch import step_interleave
+from scalewise.watch.step_interleave import MOST_IN_VAIN, IdleThreads, others_run
 
 BLOCK = bytes(1 << 24)
 
@@ -52,27 +52,27 @@ def test_a_thread_at_work_is_seen_and_one_that_sleeps_is_not() -> None:
 
 def test_waiting_ends_when_the_others_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = iter([True, True, True, False])
-    monkeypatch.setattr(idle_threads, "others_run", lambda: next(looks))
+    monkeypatch.setattr(step_interleave, "others_run", lambda: next(looks))
     IdleThreads().wait()
     assert next(looks, None) is None
 
 
 def test_a_thread_that_never_sleeps_is_waited_for_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idle_threads, "others_run", lambda: True)
-    monkeypatch.setattr(idle_threads, "MOST_SECONDS", 0.002)
+    monkeypatch.setattr(step_interleave, "others_run", lambda: True)
+    monkeypatch.setattr(step_interleave, "MOST_IDLE_SECONDS", 0.002)
     still = IdleThreads()
     for _ in range(MOST_IN_VAIN):
         still.wait()
-    monkeypatch.setattr(idle_threads, "others_run", lambda: pytest.fail("looked again"))
+    monkeypatch.setattr(step_interleave, "others_run", lambda: pytest.fail("looked again"))
     still.wait()
 
 
 def test_a_pause_in_between_starts_the_count_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = 0
     still = IdleThreads()
-    monkeypatch.setattr(idle_threads, "MOST_SECONDS", 0.0)
+    monkeypatch.setattr(step_interleave, "MOST_IDLE_SECONDS", 0.0)
     for runs in [True] * (MOST_IN_VAIN - 1) + [False] + [True] * (MOST_IN_VAIN - 1):
-        monkeypatch.setattr(idle_threads, "others_run", lambda runs=runs: runs)
+        monkeypatch.setattr(step_interleave, "others_run", lambda runs=runs: runs)
         still.wait()
 
     def look() -> bool:
@@ -80,7 +80,7 @@ def test_a_pause_in_between_starts_the_count_anew(monkeypatch: pytest.MonkeyPatc
         looks += 1
         return False
 
-    monkeypatch.setattr(idle_threads, "others_run", look)
+    monkeypatch.setattr(step_interleave, "others_run", look)
     still.wait()
     assert looks == 1
 
@@ -89,5 +89,5 @@ def test_a_system_that_does_not_tell_is_taken_to_be_still(monkeypatch: pytest.Mo
     def missing(path: str) -> list[str]:
         raise FileNotFoundError(path)
 
-    monkeypatch.setattr(idle_threads.os, "listdir", missing)
+    monkeypatch.setattr(step_interleave.os, "listdir", missing)
     assert not others_run()

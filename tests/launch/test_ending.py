@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scalewise.launch.conclude import Cause, Ending, conclude, find_cause
+from scalewise.launch.ending import Cause, Ending, find_cause, outcome_of
 from scalewise.launch.failure_logs import RankEvidence
 from scalewise.launch.verdict import Exit, RankView, Verdict
 from scalewise.records.spec import Rehearsed
@@ -33,13 +33,13 @@ def test_all_ranks_in_order_with_steps_have_finished() -> None:
 
 def test_an_abort_after_the_last_row_is_no_failure() -> None:
     aborted = rank(1, Exit(None, "SIGABRT", 6.0), steps=3, finished_rows=True)
-    outcome = conclude([ok(0), aborted], ending(), ())
+    outcome = outcome_of([ok(0), aborted], ending(), ())
     assert (outcome.kind, outcome.first_failed_rank, outcome.measured) == ("aborted_at_exit", 1, True)
 
 
 def test_a_process_that_was_rehearsed_goes_by_the_rank_that_it_stood_for() -> None:
     died = rank(1, Exit(1, None, 5.0), stderr="Traceback (most recent call last):\nValueError: last\n")
-    outcome = conclude([ok(0), died], ending(rehearse=Rehearsed(world_size=8, rank=6, ranks_per_node=8)), ())
+    outcome = outcome_of([ok(0), died], ending(rehearse=Rehearsed(world_size=8, rank=6, ranks_per_node=8)), ())
     assert outcome.sentence == "rank 7 of 8 raised ValueError: last"
     assert outcome.first_failed_rank == 1  # the process, whose files have that number
 
@@ -90,7 +90,7 @@ def test_a_sigkill_is_out_of_memory_when_the_kernel_killed_for_memory_meanwhile(
 
 def test_a_standstill_is_blamed_on_the_rank_outside_the_collective() -> None:
     ranks = [rank(0, None, stack=WAITS), rank(1, None, stack=WORKS), rank(2, None, stack=WAITS)]
-    outcome = conclude(ranks, ending(Verdict("hung")), ())
+    outcome = outcome_of(ranks, ending(Verdict("hung")), ())
     assert (outcome.kind, outcome.first_failed_rank) == ("hung", 1)
     assert WORKS[0] in outcome.sentence
 
@@ -99,12 +99,12 @@ def test_a_standstill_of_waiting_ranks_is_blamed_on_the_one_behind_or_on_nobody(
     waiting = [rank(number, None, stack=WAITS, syncs=4 - number) for number in (0, 1)]
     assert find_cause(waiting, ending(Verdict("hung"))) == Cause("hung", 1)
     alike = [rank(number, None, stack=WAITS) for number in (0, 1)]
-    outcome = conclude(alike, ending(Verdict("hung")), ())
+    outcome = outcome_of(alike, ending(Verdict("hung")), ())
     assert (outcome.first_failed_rank, "wait for each other" in outcome.sentence) == (None, True)
 
 
 def test_ranks_that_stand_still_in_their_own_code_are_not_said_to_wait_for_each_other() -> None:
-    outcome = conclude([rank(number, None, stack=WORKS) for number in (0, 1)], ending(Verdict("hung")), ())
+    outcome = outcome_of([rank(number, None, stack=WORKS) for number in (0, 1)], ending(Verdict("hung")), ())
     assert (outcome.kind, outcome.first_failed_rank) == ("hung", None)
     assert "none waits for another" in outcome.sentence and "same collectives" not in outcome.hint
 
@@ -114,7 +114,7 @@ def test_a_standstill_after_a_rank_has_left_is_its_leaving_early() -> None:
 
 
 def test_records_that_could_not_be_written_are_not_a_measurement() -> None:
-    outcome = conclude([ok(0, trouble="OSError: [Errno 28] No space left on device")], ending(), ())
+    outcome = outcome_of([ok(0, trouble="OSError: [Errno 28] No space left on device")], ending(), ())
     assert (outcome.kind, outcome.measured) == ("raised", False)
     assert "no space left" in outcome.sentence
 
@@ -132,22 +132,22 @@ def test_an_interruption_is_nobodys_fault() -> None:
     ],
 )
 def test_a_known_error_gets_its_own_hint(text: str, hint: str) -> None:
-    assert hint in conclude([rank(0, Exit(1, None, 5.0), stderr=text)], ending(), ()).hint
+    assert hint in outcome_of([rank(0, Exit(1, None, 5.0), stderr=text)], ending(), ()).hint
 
 
 def test_a_hang_names_the_line_of_the_rank_that_the_others_wait_for() -> None:
-    outcome = conclude([rank(0, None, stack=WAITS), rank(1, None, stack=WORKS)], ending(Verdict("hung")), ())
+    outcome = outcome_of([rank(0, None, stack=WAITS), rank(1, None, stack=WORKS)], ending(Verdict("hung")), ())
     assert 'rank 1 of 2 is not where the others wait, but at File "train.py", line 5 in work' in outcome.sentence
 
 
 def test_a_script_that_refuses_in_a_sentence_is_quoted() -> None:
     said = "note\nBATCH=63 cannot be shared evenly; try BATCH=62.\n\n"
-    outcome = conclude([rank(0, Exit(1, None, 5.0), stderr=said)], ending(), ())
+    outcome = outcome_of([rank(0, Exit(1, None, 5.0), stderr=said)], ending(), ())
     assert outcome.sentence == "rank 0 of 1 ended with exit code 1: BATCH=63 cannot be shared evenly; try BATCH=62."
     assert "stderr log" in outcome.hint
 
 
 def test_a_run_that_was_ended_because_it_had_enough_steps_is_a_measurement() -> None:
-    outcome = conclude([rank(0, None, steps=30), rank(1, None, steps=31)], ending(Verdict("enough")), ())
+    outcome = outcome_of([rank(0, None, steps=30), rank(1, None, steps=31)], ending(Verdict("enough")), ())
     assert (outcome.kind, outcome.first_failed_rank, outcome.measured) == ("enough", None, True)
     assert outcome.sentence == "ended after 31 steps, which were enough"
