@@ -108,7 +108,7 @@ def doctor(as_json: bool, quiet: bool, **options: Any) -> int:
     examined = diagnose_script(request, reporter)
     document = diagnosis_document(examined.diagnosis, examined.words)
     log = (options["sarif"], write_sarif, examined.diagnosis)
-    _present(output, diagnosis_json(examined) if as_json else document, *_pages(options, document), log)
+    _present(output, diagnosis_json(examined) if as_json else document, _page(options, document), log)
     return examined.exit_code
 
 
@@ -123,7 +123,7 @@ def parity(as_json: bool, quiet: bool, **options: Any) -> int:
     output, reporter = _streams(quiet)
     answer = compared(requested_parity(options), reporter)
     document = parity_document(answer)
-    _present(output, answer.as_json() if as_json else document, *_pages(options, document))
+    _present(output, answer.as_json() if as_json else document, _page(options, document))
     return answer.exit_code
 
 
@@ -134,11 +134,13 @@ def strategies(as_json: bool, quiet: bool, **options: Any) -> int:
     from scalewise.cli.request import requested_strategies
     from scalewise.jobs.strategies import strategies as compared
     from scalewise.report.documents.strategies_document import strategies_document
+    from scalewise.report.pdf import write_pdf
 
     output, reporter = _streams(quiet)
     answer = compared(requested_strategies(options), reporter)
     document = strategies_document(answer)
-    _present(output, answer.as_json() if as_json else document, *_pages(options, document))
+    pdf = (options["pdf"], write_pdf, document)
+    _present(output, answer.as_json() if as_json else document, _page(options, document), pdf)
     return DONE if answer.applied else FAILED
 
 
@@ -163,7 +165,7 @@ def rehearse(as_json: bool, quiet: bool, **options: Any) -> int:
     answer = rehearsed(request, reporter)
     found = concluded(answer, request)
     document = rehearsal_document(answer, found)
-    _present(output, rehearsal_json(answer, found) if as_json else document, *_pages(options, document))
+    _present(output, rehearsal_json(answer, found) if as_json else document, _page(options, document))
     return exit_codes.rehearsal_code(answer)
 
 
@@ -183,7 +185,7 @@ def extrapolate(as_json: bool, quiet: bool, **options: Any) -> int:
     output = _output(quiet)
     answer = extrapolate_table(requested_extrapolation(options))
     document = cluster_document(answer)
-    _present(output, cluster_json(answer) if as_json else document, *_pages(options, document))
+    _present(output, cluster_json(answer) if as_json else document, _page(options, document))
     return DONE
 
 
@@ -335,16 +337,10 @@ def _show_paths(output: "Output", paths: Sequence[Path]) -> None:
         output.show(str(path))
 
 
-def _pages(options: Mapping[str, Any], document: "Document") -> "list[ResultFile]":
-    """The page and the PDF of a result, where they were asked for."""
+def _page(options: Mapping[str, Any], document: "Document") -> "ResultFile":
     from scalewise.report.html import write_page
 
-    files: list[ResultFile] = [(options["html"], write_page, document)]
-    if options.get("pdf"):
-        from scalewise.report.pdf import write_pdf
-
-        files.append((options["pdf"], write_pdf, document))
-    return files
+    return options["html"], write_page, document
 
 
 def _present(output: "Output", result: object, *files: "ResultFile") -> None:
