@@ -6,7 +6,7 @@ when they are read (`records.steps`); they are written between two steps, many a
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scalewise.records.events import (
     COLLECTIVE,
@@ -39,8 +39,10 @@ from scalewise.watch.look_intervals import (
     device_rest,
     host_rest,
 )
-from scalewise.watch.step_clocks import Clock
-from scalewise.watch.step_interleave import Ring
+
+if TYPE_CHECKING:  # most ranks have neither
+    from scalewise.watch.step_clocks import Clock
+    from scalewise.watch.step_interleave import Ring
 
 
 class Recorder:
@@ -330,7 +332,7 @@ class Recorder:
             self.ring.leave()
             self.ring = None
 
-    def use_clock(self, clock: Clock) -> None:
+    def use_clock(self, clock: "Clock") -> None:
         """Uses a device's clock from now on: it is called for every step, and in marked steps before each stamp."""
         self.clock = clock
         self._host_stamp = self.stamp
