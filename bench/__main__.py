@@ -69,8 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=60.0, help="unseen: for the runs, at most")
     parser.add_argument("--most", type=int, help="unseen: so many models at most, the first of the set")
     parser.add_argument("--runs", type=Path, help="unseen: folder for the runs, or with runs to judge again")
-    parser.add_argument("--learn", action="append", default=[], type=Path, metavar="FOLDER", help="unseen: learn the errors "
-                        "that predictions expect from these runs; sittings learnt before stay")  # fmt: skip
+    parser.add_argument("--learn", action="append", default=[], type=Path, metavar="FOLDER", help="unseen: learn from "
+                        "these runs what errors predictions expect; sittings learnt before stay")  # fmt: skip
     parser.add_argument("--kills", type=int, default=0, help="cluster: also kill so many processes at random")
     parser.add_argument("--before", metavar="REV", help="revisions: the commit, or a folder of its files, to compare "
                         "the working tree with")  # fmt: skip
