@@ -269,22 +269,22 @@ def test_ranks_that_send_different_messages_are_told(rehearsed):
 
 
 def test_a_script_that_waits_for_others_is_told_where_it_stands(rehearsed):
-    answer = rehearsed(HANGS, ranks="2,4", stall_seconds=5.0)
+    answer = rehearsed(HANGS, ranks="2,4", stall_seconds=3.0)
     (refused,) = answer.refused
-    assert "train.py as one of 4 ranks stood still for 5 s at " in refused.reason
+    assert "train.py as one of 4 ranks stood still for 3 s at " in refused.reason
     assert "train.py" in refused.reason.partition(" at ")[2]
     assert "only another rank can do" in refused.hint
 
 
 def test_a_script_that_waits_for_a_file_of_another_rank_is_told_which(rehearsed):
-    (refused,) = rehearsed(POLLS, ranks="2,4", stall_seconds=5.0).refused
+    (refused,) = rehearsed(POLLS, ranks="2,4", stall_seconds=3.0).refused
     assert refused.reason == "train.py as one of 4 ranks waits for another to write /nowhere (train.py:9)."
     assert "--in-place" in refused.hint
 
 
 def test_looking_for_a_package_is_not_taken_for_a_wait_for_a_file(rehearsed):
-    (refused,) = rehearsed(LOOKS, ranks="2,4", stall_seconds=4.0).refused
-    assert "stood still for 4 s at " in refused.reason and "/nowhere" not in refused.reason
+    (refused,) = rehearsed(LOOKS, ranks="2,4", stall_seconds=3.0).refused
+    assert "stood still for 3 s at " in refused.reason and "/nowhere" not in refused.reason
 
 
 def test_runs_beside_other_load_are_told(rehearsed, monkeypatch):

@@ -144,7 +144,7 @@ def test_ranks_that_need_one_anothers_files_are_not_rehearsed_and_told_why(
 ) -> None:
     if len(os.sched_getaffinity(0)) == 1:
         pytest.skip("one core rehearses rank 0 alone")
-    words = ("rehearse", "cache.py", "--ranks", "4", "--stall", "5", "--no-advice", "--no-check", "--", how)
+    words = ("rehearse", "cache.py", "--ranks", "4", "--stall", "3", "--no-advice", "--no-check", "--", how)
     done = scalewise(*words, cwd=project)
     assert done.returncode == 1 and said in done.stderr, done.stdout + done.stderr
     assert "--in-place" in done.stderr and not (project / "cache.pt").exists()

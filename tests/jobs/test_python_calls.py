@@ -47,13 +47,19 @@ print([scalewise.measure("train.py", repeat=repeat).arm(1).step_seconds.steps fo
 """
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is found out about this machine, once for all tests: its precisions, and the link between ranks."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the scripts of the page."""
     for name in ("train.py", "faster.py"):
         (tmp_path / name).write_text(SCRIPT)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     return tmp_path
 
 

@@ -65,7 +65,7 @@ def test_sigill_hints_at_the_instruction_set(launch: Launch) -> None:
 
 
 def test_a_rank_that_loops_for_ever_is_blamed_with_the_stack_of_every_rank(launch: Launch) -> None:
-    run = launch("fault.py", "spin", stall_seconds=5.0)
+    run = launch("fault.py", "spin", stall_seconds=3.0)
     assert (run.outcome.kind, run.outcome.first_failed_rank) == ("hung", 1)
     assert run.outcome.ranks[1].stack[0].endswith("in spin")
     assert "all_reduce" in run.outcome.ranks[0].stack[0]
@@ -73,13 +73,13 @@ def test_a_rank_that_loops_for_ever_is_blamed_with_the_stack_of_every_rank(launc
 
 
 def test_a_hang_before_any_step_blames_the_rank_that_is_not_in_the_collective(launch: Launch) -> None:
-    run = launch("wait_for_nobody.py", stall_seconds=5.0)
+    run = launch("wait_for_nobody.py", stall_seconds=3.0)
     assert (run.outcome.kind, run.outcome.first_failed_rank) == ("hung", 1)
     assert any("rank_one_is_busy" in frame for frame in run.outcome.ranks[1].stack)
 
 
 def test_a_run_over_its_limit_is_timed_out_with_stacks_and_was_sampled_meanwhile(launch: Launch) -> None:
-    run = launch("hang_alone.py", mode="python", ranks=1, limit_seconds=5.0)
+    run = launch("hang_alone.py", mode="python", ranks=1, limit_seconds=3.0)
     assert run.outcome.kind == "timed_out"
     assert any("stand_still" in frame for frame in run.outcome.ranks[0].stack)
     rows = [json.loads(line) for line in run.folder.samples.read_text().splitlines()]

@@ -8,7 +8,7 @@ from rehearsal_specimen import GIB, answer_of
 from scalewise.predict.answer import AtRanks, RehearsalAnswer
 from scalewise.predict.predicted_memory import memory_rows
 from scalewise.predict.prediction import predict
-from scalewise.predict.rescale import rescaled
+from scalewise.predict.scaled_batches import scaled_batches
 from scalewise.predict.tape import Compute, Issue, Tape
 from scalewise.records.inspection import MemoryPartsRow
 from taped_steps import MIB, ddp_tape, rehearsal
@@ -117,9 +117,9 @@ def test_on_gpus_what_is_there_beside_tensors_is_a_guess_of_the_peak_and_of_the_
 def asked_as(scaling: str, answer: RehearsalAnswer) -> RehearsalAnswer:
     """As the command line makes it of rehearsals with the script's own batches."""
     own = {at.ranks: at.rehearsal for at in answer.at}
-    made = rescaled(own, scaling, answer.others, 64.0)
+    made = scaled_batches(own, scaling, answer.others, 64.0)
     at = [
-        AtRanks(one, predict(one, answer.link), None, own[ranks] if ranks in made.altered else None)
+        AtRanks(one, predict(one, answer.link), None, own[ranks] if ranks in made.other_batch else None)
         for ranks, one in made.found.items()
     ]
     return replace(answer, at=tuple(at))

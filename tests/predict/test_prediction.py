@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scalewise.predict.collective_times import all_reduce
 from scalewise.predict.link import Link, Wire
 from scalewise.predict.prediction import LEVEL, QUANTILE, OnLink, Spread, predict, spread_of_errors, step_seconds
-from scalewise.predict.tape import Compute, Issue, Tape, Wait, in_a_row
+from scalewise.predict.tape import Compute, Issue, Tape, Wait, tape_of_steps
 from scalewise.predict.timeline import Sharing
 from taped_steps import QUICK, SLOW, ddp_tape, rehearsal
 
@@ -69,7 +69,7 @@ def test_guesses_of_the_link_and_what_the_rehearsal_leaves_out_stand_beside_the_
 
 def test_where_some_steps_send_more_the_mean_counts_and_not_the_usual_step():
     usual, heavy = ddp_tape(buckets=1, bucket_bytes=1.0), ddp_tape(buckets=1, bucket_bytes=1e9)
-    seldom = replace(rehearsal(usual), tapes=(in_a_row([usual, usual, usual, heavy]),), uneven=True)
+    seldom = replace(rehearsal(usual), tapes=(tape_of_steps([usual, usual, usual, heavy]),), uneven=True)
     steps = [step_seconds(tape, SLOW, 8) for tape in (usual, heavy)]
     found = predict(seldom, SLOW)
     assert found.step.value == pytest.approx((3 * steps[0] + steps[1]) / 4)

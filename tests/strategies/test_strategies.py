@@ -33,26 +33,27 @@ def test_a_script_that_draws_its_own_batches_trains_what_one_rank_trains(room, s
     assert room.printed(script, "with_ddp") == wanted
 
 
-def test_every_strategy_has_a_row_with_steps_memory_bytes_and_parity(room):
-    answer = room.compare(LOADER)
-    (base, *others) = answer.rows
+@pytest.fixture(scope="module")
+def every(room) -> StrategiesAnswer:
+    """All strategies of one script, with layers wide enough for what a rank holds to show."""
+    wide = "nn.Linear(12, 64), nn.Tanh(), nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 4)"
+    return room.compare(LOADER.replace("nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, 4)", wide))
+
+
+def test_every_strategy_has_a_row_with_steps_memory_bytes_and_parity(every):
+    (base, *others) = every.rows
     assert base.change == "" and base.parity is None and base.sent_bytes is None
     assert {one.name for one in others} == set(known_strategies())
     for one in others:
         assert one.kind == "measured" and one.parity is not None and one.parity.kind == "same", one
         assert one.step is not None and one.memory and one.sent_bytes
         assert (one.bubble is not None) == ("pipeline" in one.name)
-    assert f"of {len(others)} strategies on 2 ranks" in " ".join(answer.sentences)
-    assert strategies_document(answer).sections[1].blocks
+    assert f"of {len(others)} strategies on 2 ranks" in " ".join(every.sentences)
+    assert strategies_document(every).sections[1].blocks
 
 
-def test_ranks_that_divide_state_hold_less(room):
-    text = LOADER.replace(
-        "nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, 4)",
-        "nn.Linear(12, 64), nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 4)",
-    )
-    answer = room.compare(text, "with_ddp", "with_zero1", "with_fsdp2", parity=False)
-    ddp, zero, sharded = (row(answer, one).memory for one in ("with_ddp", "with_zero1", "with_fsdp2"))
+def test_ranks_that_divide_state_hold_less(every):
+    ddp, zero, sharded = (row(every, one).memory for one in ("with_ddp", "with_zero1", "with_fsdp2"))
     assert zero["optimizer state"] < 0.6 * ddp["optimizer state"] and zero["weights"] == ddp["weights"]
     assert sharded["optimizer state"] < 0.6 * ddp["optimizer state"]
 

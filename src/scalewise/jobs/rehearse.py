@@ -37,7 +37,7 @@ from scalewise.predict.prediction import Predicted, Spread, predict
 from scalewise.predict.prediction_text import stood_for
 from scalewise.predict.rank_differences import differences, work_by_rank
 from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank, rehearsed
-from scalewise.predict.rescale import rescaled
+from scalewise.predict.scaled_batches import scaled_batches
 from scalewise.predict.self_check import WrittenPrediction, measured, spread_over
 from scalewise.records.codec import write_json
 from scalewise.records.folder import SuiteFolder
@@ -339,7 +339,7 @@ def _answer(
 ) -> RehearsalAnswer:
     request = stage.request
     asked = {ranks: one for ranks, one in sorted(rehearsals.found.items()) if ranks in request.ranks}
-    batches = rescaled(asked, request.scaling, others, check.base.samples if check.base else None)
+    batches = scaled_batches(asked, request.scaling, others, check.base.samples if check.base else None)
     at: list[AtRanks] = []
     failed = list(rehearsals.refused)
     used, spread = Links.none, Spread()
@@ -349,10 +349,10 @@ def _answer(
             failed.append(link)
             continue
         used = link
-        comparable = link.origin == "measured" and ranks not in batches.altered
+        comparable = link.origin == "measured" and ranks not in batches.other_batch
         seen = next((made for made in check.measured if made.ranks == ranks), None) if comparable else None
         spread = spread_over(link, tuple(rehearsals.found.values()), check.rows, one, links.sharing(ranks))
-        before = asked[ranks] if ranks in batches.altered else None
+        before = asked[ranks] if ranks in batches.other_batch else None
         at.append(AtRanks(one, predict(one, link, links.sharing(ranks), spread), seen, before))
     if not at:
         raise _nothing(failed)

@@ -11,7 +11,7 @@ from typing import get_args
 
 from scalewise.analysis.relation import Relation, relation_of
 from scalewise.predict.page_faults import KEPT, page_shares
-from scalewise.predict.tape import Compute, Entry, Issue, Phase, Tape, Wait, in_a_row
+from scalewise.predict.tape import Compute, Entry, Issue, Phase, Tape, Wait, tape_of_steps
 from scalewise.records.collectives import collective_kind
 from scalewise.records.load import Run
 from scalewise.records.rehearsal import SteeredRow, TapeRow, UnrehearsedRow
@@ -114,7 +114,7 @@ def rehearsed(run: Run) -> RehearsedRank | NotRehearsed:
         rank=spec.rank,
         company=len(run.ranks),
         device=run.spec.device,
-        tapes=(in_a_row(tapes),) if uneven else tapes,
+        tapes=(tape_of_steps(tapes),) if uneven else tapes,
         between_seconds=between[len(between) // 2] * NANO if between and not uneven else 0.0,
         peak_bytes=_peak_bytes(run),
         steered=tuple(row for row in first.rehearsal if isinstance(row, SteeredRow)),

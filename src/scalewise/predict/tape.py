@@ -66,7 +66,7 @@ class Tape:
         return replace(self, entries=tuple(entries))
 
 
-def in_a_row(tapes: Sequence[Tape]) -> Tape:
+def tape_of_steps(tapes: Sequence[Tape]) -> Tape:
     """One tape of all these steps, which differ."""
     entries: list[Entry] = []
     numbers = 0

@@ -44,7 +44,7 @@ class Root:
         self.generation = generation
         self.number = -1
         self.last_pass = -1  # the backward pass before which it was last called
-        # The dimension of its input that counts samples; None: not known before a call is seen (hooks/axis.py).
+        # The dimension of its input that counts samples; None: not known before a call is seen (hooks/batch_rows.py).
         self.axis = None if standing != FIXED and _may_take_time_first(module) else 0
 
 

@@ -10,33 +10,33 @@ from scalewise.predict.what_if import with_batch
 
 
 @dataclass(frozen=True)
-class Rescaled:
-    """Rehearsals by number of ranks and their guesses; `altered`: those whose batch is not the script's own."""
+class ScaledBatches:
+    """Rehearsals by number of ranks and their guesses; `other_batch`: those whose batch is not the script's own."""
 
     found: Mapping[int, RehearsedRank]
-    altered: frozenset[int] = frozenset()
+    other_batch: frozenset[int] = frozenset()
     guesses: tuple[str, ...] = ()
     problem: str = ""  # why it could not be done as asked
 
 
-def rescaled(
+def scaled_batches(
     rehearsals: Mapping[int, RehearsedRank],
     scaling: Scaling,
     others: Sequence[RehearsedRank],
     one_rank_samples: float | None,
-) -> Rescaled:
+) -> ScaledBatches:
     """Rehearsals with the batch asked for: strong, all ranks share it; weak, each has one as large; script, as is."""
     if scaling == "script":
-        return Rescaled(rehearsals)
+        return ScaledBatches(rehearsals)
     first = rehearsals[min(rehearsals)]
     own = first.typical.samples
     if own is None:
         problem = f"{scaling} scaling cannot be made up: how many samples a step has is not known"
-        return Rescaled(rehearsals, problem=problem)
+        return ScaledBatches(rehearsals, problem=problem)
     whole = one_rank_samples or (own if scaling == "weak" else own * first.ranks)
     line = work_line([*rehearsals.values(), *others])
     found: dict[int, RehearsedRank] = {}
-    altered: set[int] = set()
+    other_batch: set[int] = set()
     guesses: list[str] = []
     for ranks, one in rehearsals.items():
         wanted = whole if scaling == "weak" else whole / ranks
@@ -45,9 +45,9 @@ def rescaled(
             found[ranks] = one
             continue
         found[ranks] = _with(one, factor, line)
-        altered.add(ranks)
+        other_batch.add(ranks)
         guesses += line.beyond(samples_of(one.typical) * factor)
-    return Rescaled(found, frozenset(altered), tuple(dict.fromkeys(guesses)))
+    return ScaledBatches(found, frozenset(other_batch), tuple(dict.fromkeys(guesses)))
 
 
 def _with(rehearsal: RehearsedRank, factor: float, line: WorkLine) -> RehearsedRank:
