@@ -205,7 +205,7 @@ setattr(getattr(module, "{owner}", module), "{name}", broken)
     [
         ("ledger", "Ledger", "own"),
         ("ledger", "Ledger", "begin_step"),
-        ("dispatch", "", "_move"),
+        ("ledger", "", "_move"),
         ("close_look", "SavedTensors", "_keep"),
         ("close_look", "SavedTensors", "pop"),
         ("layer_times", "LayerTimes", "before"),
