@@ -5,7 +5,6 @@ this machine's cores, so only the ratios of the two sides mean something; they t
 ends the follower, the campaign in the job or a rank by SIGKILL at random moments, N times, and counts what was lost.
 """
 
-import compileall
 import contextlib
 import json
 import os
@@ -21,7 +20,6 @@ from pathlib import Path
 
 import psutil
 
-import scalewise
 from bench.ratios import median_with_interval
 from bench.runs import made, run_spec
 from scalewise.errors import BadRequest
@@ -31,7 +29,7 @@ from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.spec import Nodes
 
 SCRIPT = Path(__file__).parent / "scripts" / "two_hosts.py"
-STEPS, WIDTH = 600, 384  # of about 6 ms on a core: long beside what a host does once, when its ranks have begun
+STEPS, WIDTH = 200, 384  # a step of about 5 ms on a core
 START_GOAL, STEP_GOAL = 1.05, 1.01
 RUNS_OF_SUITE = 4
 
@@ -56,8 +54,6 @@ def run(quick: bool, cuda: bool, kills: int = 0) -> dict[str, object]:
 
 def _turns(environment: dict[str, str], place: Path, rounds: int) -> dict[str, object]:
     """Both sides in one allocation: this file itself runs in it."""
-    # What pip installs is compiled; a checkout may not be, and then every interpreter would compile it anew.
-    compileall.compile_dir(Path(scalewise.__file__).parent, quiet=1)
     words = ["salloc", "-Q", "-N2", "--exclusive", sys.executable, "-m", "bench.cluster", str(place), str(rounds)]
     subprocess.run(words, env=environment, check=True, cwd=Path(__file__).parent.parent)
     seconds = json.loads((place / "turns.json").read_text())

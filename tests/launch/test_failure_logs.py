@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalewise.launch.failure_logs import gather
-from scalewise.launch.log_text import (
+from scalewise.launch.failure_logs import (
     blames_another,
     exception_line,
+    gather,
     last_lines,
     parse_stack,
     tail,

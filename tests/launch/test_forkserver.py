@@ -1,7 +1,6 @@
 """The fork server itself: what it is when it is idle, and what happens when it cannot be."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,32 +88,3 @@ def test_a_program_that_cannot_be_executed_ends_with_127_and_says_why(tmp_path: 
 def test_what_an_outer_run_left_in_the_environment_is_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALEWISE_SPEC", "/old")
     assert "SCALEWISE_SPEC" not in user_environment()
-
-
-FORKED = """
-import sys, time, psutil
-from pathlib import Path
-from scalewise.launch.forkserver import ForkedServer, ServerDied
-from scalewise.records.orders import ExecOrder
-
-log = Path("said.log").resolve()
-program = "import os, time; print(os.environ['A'], os.getcwd(), flush=True); time.sleep(280)"
-with ForkedServer() as server:
-    server.order(ExecOrder("a", (sys.executable, "-c", program), "/", str(log), str(log), {"A": "1"}))
-    pid = server.wait_for("started", 60.0)["pid"]
-    while not (log.exists() and log.read_text()):
-        time.sleep(0.01)
-print(log.read_text().strip(), psutil.pid_exists(pid), psutil.Process().children())
-with ForkedServer() as server:
-    psutil.Process().children()[0].kill()
-    try:
-        server.wait_for("never", 60.0)
-    except ServerDied as died:
-        print(died)
-"""
-
-
-def test_a_server_forked_from_this_process_starts_programs_and_leaves_none_behind(tmp_path: Path) -> None:
-    ran = subprocess.run([sys.executable, "-c", FORKED], cwd=tmp_path, capture_output=True, text=True, timeout=280)
-    assert ran.stderr == ""
-    assert ran.stdout.splitlines() == ["1 / False []", "the fork server ended: it said nothing"]

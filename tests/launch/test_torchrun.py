@@ -14,8 +14,9 @@ from launch_runner import Launch, Silent, machine_here, spec_of
 
 from scalewise.launch.campaign import run_campaign
 from scalewise.launch.forkserver import Servers
+from scalewise.launch.local import TorchrunLauncher
 from scalewise.launch.meeting import MetHosts, OwnLauncher, Planner, attend, meeting_folder
-from scalewise.launch.torchrun import TorchrunLauncher, command_text, read_failures
+from scalewise.launch.torchrun import command_text, read_failures
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.load import load
 from scalewise.records.spec import Nodes

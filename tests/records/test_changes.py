@@ -15,7 +15,7 @@ from scalewise.records.codec import BadRecord, decode, encode
 from scalewise.records.examination import AppliedRow
 from scalewise.records.folder import RunFolder
 from scalewise.records.pulse import create_pulses, open_pulse
-from scalewise.records.row_kinds import ROW_KINDS
+from scalewise.records.rows import ROW_KINDS
 from scalewise.records.spec import Change, RunSpec
 
 WAIT = '''"""Every rank waits."""

@@ -13,8 +13,7 @@ from scalewise.records import orders
 from scalewise.records.codec import SCHEMA_VERSION, BadRecord, decode, encode, read_json, write_json
 from scalewise.records.machine import MachineFacts, SampleRow
 from scalewise.records.outcome import Outcome
-from scalewise.records.row_kinds import ROW_KINDS
-from scalewise.records.rows import StepRow
+from scalewise.records.rows import ROW_KINDS, StepRow
 from scalewise.records.spec import RunSpec
 
 RECORDS = [

@@ -114,30 +114,6 @@ def test_a_process_that_never_imports_torch_is_not_touched(tmp_path) -> None:
     assert not out.rank(0).exists()
 
 
-def test_torchruns_own_process_imports_nothing_of_scalewise(tmp_path) -> None:
-    cwd, out = _folders(tmp_path, "plain.py", ranks=2)
-    script = cwd / "small.py"
-    script.write_text("import sys\nprint([name for name in sys.modules if name.startswith('scalewise')])\n")
-
-    agent = _start([str(script)], cwd, _variables(out.path))
-    rank = _start([str(script)], cwd, {**_variables(out.path), "LOCAL_RANK": "0", "RANK": "0"})
-
-    assert (agent.stdout, agent.stderr) == ("[]\n", "")
-    assert "scalewise.watch.arm" in rank.stdout
-
-
-@pytest.mark.parametrize("collects", [True, False])
-def test_a_script_finds_the_collector_of_garbage_as_it_has_left_it(tmp_path, collects: bool) -> None:
-    cwd, out = _folders(tmp_path, "plain.py", ranks=0)
-    script = cwd / "small.py"
-    off = "" if collects else "gc.disable()\n"
-    script.write_text(f"import gc\n{off}import torch\nprint(gc.isenabled())\n")
-
-    ran = _start([str(script)], cwd, _variables(out.path))
-
-    assert (ran.stdout, ran.stderr) == (f"{collects}\n", "")
-
-
 def test_a_sitecustomize_that_ours_stands_in_front_of_still_has_its_turn(tmp_path) -> None:
     cwd, out = _folders(tmp_path, "plain.py", ranks=0)
     (cwd / "sitecustomize.py").write_text("print('the other one')\n")

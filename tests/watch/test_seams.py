@@ -303,3 +303,24 @@ def test_nothing_but_seams_and_the_timed_hooks_wrap_a_call_of_torch() -> None:
     # What a comparison of ranks is made of came later, and is still to move.
     still = {"parity/sources.py"}
     assert by_hand <= own | still and own <= by_hand
+
+
+def test_when_the_last_subscriber_leaves_the_call_is_as_it_was(owner):
+    original = owner.double
+    double = seam(owner, "double")
+    one, other = (double.around(act_of("changes", lambda call, *args: call(*args) + 1)) for _ in range(2))
+    double.leave(one)
+    assert owner.double(4) == 9
+    double.leave(other)
+    assert owner.double is original
+    seam(owner, "double").around(act_of("changes", lambda call, *args: call(*args) + 2))
+    assert owner.double(4) == 10
+
+
+def test_a_call_that_somebody_has_wrapped_once_more_stays_wrapped(owner):
+    double = seam(owner, "double")
+    one = double.around(act_of("changes", lambda call, *args: call(*args) + 1))
+    inner = owner.double
+    owner.double = theirs = lambda number: inner(number)
+    double.leave(one)
+    assert owner.double is theirs and owner.double(4) == 8

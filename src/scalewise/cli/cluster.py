@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scalewise.errors import BadRequest
-from scalewise.units import listed
 
 if TYPE_CHECKING:
     from scalewise.jobs.reporter import Reporter
@@ -25,21 +24,6 @@ def goes_to_slurm(options: Mapping[str, Any]) -> bool:
     from scalewise.launch.slurm.follow import inside
 
     return not inside()
-
-
-def not_a_job(error: click.NoSuchOption) -> BadRequest | None:
-    """The error for a verb that was to be sent to Slurm and cannot be; None if another option is unknown."""
-    context = error.ctx
-    if error.option_name not in ("--launcher", "--slurm") or context is None or context.parent is None:
-        return None
-    verb, group = context.info_name, context.find_root().command
-    assert isinstance(group, click.Group)
-    takes = [name for name, one in group.commands.items() if any(option.name == "slurm" for option in one.params)]
-    return BadRequest(
-        f"{verb} cannot be sent to Slurm: it takes no {error.option_name}, and runs where it is started.",
-        f'Start it on a host: sbatch --nodes=1 --exclusive --wrap "scalewise {verb} ...". '
-        f"Jobs are made of {listed(takes)}.",
-    )
 
 
 def send(

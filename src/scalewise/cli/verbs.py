@@ -12,7 +12,7 @@ import click
 from scalewise import __version__
 from scalewise.cli import exit_codes
 from scalewise.cli import options as words
-from scalewise.cli.cluster import goes_to_slurm, not_a_job, noted, send
+from scalewise.cli.cluster import goes_to_slurm, noted, send
 from scalewise.cli.exit_codes import BAD_REQUEST, DONE, DOUBTFUL, FAILED
 from scalewise.cli.options import report_options, with_options
 from scalewise.errors import BadRequest, ReaderGone
@@ -357,12 +357,8 @@ def main(args: Sequence[str] | None = None) -> None:
         _output(quiet=False).refuse(error)
         code = BAD_REQUEST
     except click.ClickException as error:
-        refusal = not_a_job(error) if isinstance(error, click.NoSuchOption) else None
+        error.show()
         code = BAD_REQUEST
-        if refusal is None:
-            error.show()
-        else:
-            _output(quiet=False).refuse(refusal)
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
             raise

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scalewise.analysis.caveats import load_beside
 from scalewise.errors import BadRequest
-from scalewise.launch.log_text import MODULE_MISSING, exception_line
+from scalewise.launch.failure_logs import MODULE_MISSING, exception_line
 from scalewise.plan.python_file import starts_ranks_itself
 from scalewise.predict.answer import Refused
 from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank

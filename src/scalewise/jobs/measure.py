@@ -10,10 +10,10 @@ from scalewise.jobs.reporter import Reporter
 from scalewise.launch.campaign import Interrupts, disk_trouble_explained, locked, run_campaign
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.launcher import Launcher
+from scalewise.launch.local import TorchrunLauncher
 from scalewise.launch.meeting import MetHosts, Planner, attend, meeting_folder
 from scalewise.launch.slurm.follow import inside
 from scalewise.launch.this_machine import machine_facts
-from scalewise.launch.torchrun import TorchrunLauncher
 from scalewise.plan.expand import Plan, Refusal, expand, folder_name
 from scalewise.plan.experiment import Suite
 from scalewise.records.codec import write_json

@@ -58,10 +58,7 @@ def run_as_job(sent: Sent, reporter: Reporter) -> JobResult:
     try:
         return _followed(sent, folder, f"scalewise-{digest}", reporter)
     except SlurmSilent as silence:
-        raise BadRequest(
-            f"No controller of Slurm answers: {silence}.",
-            "Try again later; `scontrol ping` says whether slurmctld runs, and SLURM_CONF which cluster is asked.",
-        ) from None
+        raise BadRequest(f"Slurm does not answer: {silence}.", "Try again, or ask whether slurmctld runs.") from None
 
 
 def _followed(sent: Sent, folder: JobFolder, name: str, reporter: Reporter) -> JobResult:

@@ -13,10 +13,10 @@ from types import FrameType, TracebackType
 from typing import Any, Protocol
 
 from scalewise.errors import BadRequest
+from scalewise.launch.failure_logs import exception_line, shortened
 from scalewise.launch.forkserver import Servers, ServerSource, user_environment
 from scalewise.launch.launcher import Launcher
 from scalewise.launch.local import launcher_of
-from scalewise.launch.log_text import exception_line, shortened
 from scalewise.launch.private_views import discard
 from scalewise.launch.supervise import run_one
 from scalewise.launch.torchrun import command_text

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from scalewise.launch.failure_logs import RankEvidence
-from scalewise.launch.log_text import (
+from scalewise.launch.failure_logs import (
     DISK_FULL,
     MODULE_MISSING,
     MOST_LETTERS,
     OUT_OF_MEMORY,
     PORT_TAKEN,
+    RankEvidence,
     exception_line,
     last_lines,
     shortened,

@@ -1,11 +1,9 @@
 """The parent's side of the fork server: starts it, sends orders, receives its events."""
 
 import contextlib
-import importlib
 import json
 import os
 import select
-import signal
 import socket
 import subprocess
 import sys
@@ -225,57 +223,6 @@ class ForkServer(Connection):
             self._process.kill()
             self._process.wait()
         self._said.close()
-
-
-class ForkedServer(Connection):
-    """A server that is a fork of this process, which must have no other thread: it saves starting an interpreter.
-
-    It has imported no torch, so it starts programs but no ranks of its own.
-    """
-
-    def __init__(self) -> None:
-        connection, other = socket.socketpair()
-        super().__init__(connection, tempfile.TemporaryFile())  # noqa: SIM115
-        self._pid = os.fork()
-        if self._pid == 0:
-            connection.close()
-            self._serve(other)
-        other.close()
-
-    def _serve(self, other: socket.socket) -> None:
-        """Becomes the server; never returns. As in a new interpreter, the room `watch` is imported only here."""
-        try:
-            os.setsid()
-            with open(os.devnull, "rb") as nothing:
-                for ours, number in ((nothing.fileno(), 0), (self._said.fileno(), 1), (self._said.fileno(), 2)):
-                    os.dup2(ours, number)
-            importlib.import_module("scalewise.watch.server").serve(other.detach(), False)
-        except BaseException as error:
-            os.write(2, f"{type(error).__name__}: {error}\n".encode())
-        finally:
-            os._exit(0)
-
-    def events(self, timeout_seconds: float) -> list[Event]:
-        """Returns the events that have come; that it is ready is none, as orders wait for it in the socket."""
-        return [event for event in super().events(timeout_seconds) if event["event"] != "ready"]
-
-    def close(self) -> None:
-        """Closes the connection: the server kills what it has started and exits."""
-        super().close()
-        end = time.monotonic() + _END_SECONDS
-        while os.waitpid(self._pid, os.WNOHANG) == (0, 0):
-            if time.monotonic() > end:
-                os.kill(self._pid, signal.SIGKILL)
-                os.waitpid(self._pid, 0)
-                break
-            time.sleep(0.01)
-        self._said.close()
-
-    def __enter__(self) -> "ForkedServer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class ServerSource(Protocol):

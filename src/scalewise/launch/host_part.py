@@ -10,7 +10,7 @@ from scalewise.launch.launcher import Launcher, LaunchFailed, RankProcesses
 from scalewise.launch.verdict import RankView
 from scalewise.records.codec import BadRecord, read_json, write_json
 from scalewise.records.folder import RunFolder
-from scalewise.records.host_notes import HostedRank, HostOrder, HostReport, NoteFile, Stage, leave
+from scalewise.records.host_notes import HostedRank, HostReport, Stage, leave, read_order, read_report
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import RunSpec
 
@@ -73,9 +73,8 @@ def _own_spec(part: HostPart, reporter: "_Reporter") -> RunSpec | None:
     if not reporter.port and part.node_rank == 0:
         reporter.port = _free_port()
     reporter.report("starting")
-    of_first = NoteFile(part.folder.report(0), HostReport)
     while not reporter.port:
-        first = of_first.read()
+        first = read_report(part.folder.report(0))
         if first is not None and first.attempt == part.attempt:
             reporter.port = first.port
         elif reporter.order_is_over():
@@ -145,7 +144,6 @@ class _Reporter:
         self.port = 0
         self._part = part
         self._last = HostReport(part.attempt, 0, part.node_rank, part.host, "starting")
-        self._order = NoteFile(part.folder.order, HostOrder)
         self._order_number = -1
         self._heard_seconds = time.monotonic()
         self._asked = 0
@@ -157,7 +155,7 @@ class _Reporter:
 
     def order_is_over(self) -> bool:
         """True if the planner wants the end, has begun another attempt, or has not been heard of for too long."""
-        order = self._order.read()
+        order = read_order(self._part.folder.order)
         now = time.monotonic()
         if order is not None:
             if order.end or order.attempt != self._part.attempt:
@@ -184,7 +182,7 @@ class _Reporter:
     def report(self, stage: Stage, **values: object) -> None:
         """Leaves a report, unless the planner has begun another attempt: the file would be that one's."""
         self._last = replace(self._last, stage=stage, number=self._last.number + 1, port=self.port, **values)  # type: ignore[arg-type]
-        order = self._order.read()
+        order = read_order(self._part.folder.order)
         if order is None or order.attempt == self._part.attempt:
             leave(self._part.folder.report(self._part.node_rank), self._last)
 

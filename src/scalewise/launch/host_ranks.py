@@ -4,15 +4,15 @@ import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from scalewise.errors import did_you_mean
 from scalewise.launch import environment
+from scalewise.launch.failure_logs import blames_another, parse_stack, tail
 from scalewise.launch.forkserver import Connection, Event, ServerSource, user_environment
 from scalewise.launch.launcher import LaunchFailed
-from scalewise.launch.log_text import blames_another, parse_stack, tail
 from scalewise.launch.sampler import Sampler
 from scalewise.launch.verdict import Exit, RankView
 from scalewise.launch.working_folder import OpenWorld, Seat, open_world
@@ -24,7 +24,6 @@ from scalewise.records.pulse import STACK_SIGNAL, Pulse, create_pulses, read_pul
 from scalewise.records.spec import RunSpec
 
 _STACK_SECONDS = 0.5
-Order = TypeVar("Order", bound=RankOrder | ExecOrder)
 
 
 class HostRanks(ABC):
@@ -212,11 +211,6 @@ class Start:
     def seat(self, rank: int) -> Seat:
         """The place where the rank is started."""
         return self.world.seat(rank) if self.world else Seat(self.spec.cwd)
-
-    def seated(self, order: Order, rank: int) -> Order:
-        """The order with the place of that rank in it."""
-        seat = self.seat(rank)
-        return replace(order, cwd=seat.cwd, view=seat.view)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from scalewise.launch.host_part import LOST_SECONDS, REPORT_SECONDS
 from scalewise.launch.launcher import HostLost, LaunchFailed
 from scalewise.launch.verdict import Exit, RankView
 from scalewise.records.folder import RunFolder
-from scalewise.records.host_notes import HostedRank, HostOrder, HostReport, NoteFile, leave
+from scalewise.records.host_notes import HostedRank, HostOrder, HostReport, leave, read_report
 from scalewise.records.outcome import World
 from scalewise.records.pulse import Pulse
 from scalewise.records.spec import RunSpec
@@ -29,7 +29,6 @@ class HostsRanks(ABC):
         self.attempt = uuid.uuid4().hex
         self.exits: dict[int, Exit] = {}
         self.seconds_before = 0.0
-        self._notes = [NoteFile(folder.report(node), HostReport) for node in range(spec.nodes.count)]
         self._reports: dict[int, HostReport] = {}
         self._began = time.monotonic()
         self._heard: dict[int, float] = {}  # by host: when its last report came, in seconds of this run
@@ -160,8 +159,8 @@ class HostsRanks(ABC):
     def _read(self) -> bool:
         """Takes in what the hosts have written; tells whether a rank has started or ended."""
         news = False
-        for node, note in enumerate(self._notes):
-            report, last = note.read(), self._reports.get(node)
+        for node in range(self.count):
+            report, last = read_report(self.folder.report(node)), self._reports.get(node)
             if report is None or report.attempt != self.attempt or (last and report.number <= last.number):
                 continue
             self._reports[node], self._heard[node] = report, self.seconds

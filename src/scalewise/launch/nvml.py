@@ -1,7 +1,5 @@
 """Reads NVIDIA GPUs from the driver's management library; empty if there is no driver."""
 
-import ctypes
-import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
@@ -70,8 +68,6 @@ def reason_names(library: Any, bits: int) -> tuple[str, ...]:
 @cache
 def _library() -> Any:
     try:
-        if sys.platform == "linux":
-            ctypes.CDLL("libnvidia-ml.so.1")  # the driver's; without it there is no need to import the package
         import pynvml
 
         pynvml.nvmlInit()

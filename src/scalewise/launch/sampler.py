@@ -11,7 +11,6 @@ from typing import IO
 import psutil
 
 from scalewise.launch import nvml
-from scalewise.launch.processes import children_of, cpu_seconds, system_file
 from scalewise.records.codec import encode
 from scalewise.records.machine import SampleRow
 
@@ -42,7 +41,7 @@ class _Look:
         found = [pid]
         for each in found:
             if each not in self._children:
-                self._children[each] = children_of(each)
+                self._children[each] = _children(each)
             found += self._children[each]
         return found
 
@@ -53,7 +52,10 @@ class _Look:
     def _own_seconds(self, pid: int) -> float:
         """CPU time of one process and of its children that have ended."""
         if pid not in self._seconds:
-            self._seconds[pid] = cpu_seconds(pid)
+            try:
+                self._seconds[pid] = sum(psutil.Process(pid).cpu_times()[:4])
+            except psutil.Error:
+                self._seconds[pid] = 0.0
         return self._seconds[pid]
 
 
@@ -157,6 +159,11 @@ def read_pressure_seconds() -> float | None:
     return None
 
 
+def _children(pid: int) -> list[int]:
+    """The processes that this one has started and that still exist."""
+    return [int(one) for task in Path(f"/proc/{pid}/task").glob("*/children") for one in system_file(str(task)).split()]
+
+
 def _private_bytes(pid: int) -> int:
     """Memory that a process shares with no other: a worker's own copies count, inherited pages do not."""
     try:
@@ -167,3 +174,11 @@ def _private_bytes(pid: int) -> int:
 
 def _share(value: float) -> float:
     return round(min(1.0, max(0.0, value)), 4)
+
+
+def system_file(path: str) -> str:
+    """The text of a file of /proc or /sys; empty if it cannot be read."""
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
@@ -15,7 +16,7 @@ import psutil
 import scalewise
 from scalewise.launch import nvml
 from scalewise.launch.forkserver import ForkServer, ServerDied, Servers, user_environment
-from scalewise.launch.processes import system_file
+from scalewise.launch.sampler import system_file
 from scalewise.records.codec import read_json_or_none, write_json
 from scalewise.records.machine import MachineFacts, PrecisionProbe
 from scalewise.records.orders import ProbeOrder
@@ -67,10 +68,7 @@ def machine_facts(servers: Servers) -> MachineFacts:
 
 
 def facts_like(other: MachineFacts, servers: Servers) -> MachineFacts:
-    """Facts of this machine for its part of a run, which waits for them.
-
-    What takes seconds to find out is taken over from a machine of the same kind; the cost of a page is not measured.
-    """
+    """Facts of this machine; what takes seconds to find out is taken over from a machine of the same kind."""
     cpu = _cpu_info()
     model = cpu.get("model name", platform.processor() or platform.machine())
     own = model, _version("torch"), platform.python_version()
@@ -85,7 +83,7 @@ def facts_like(other: MachineFacts, servers: Servers) -> MachineFacts:
         governor=_governor(),
         gpus=nvml.facts(),
         peaks=(),
-        page_seconds=None,
+        page_seconds=page_seconds(),
     )
 
 
@@ -161,18 +159,6 @@ def _governor() -> str | None:
 
 
 def _version(package: str) -> str:
-    """The version of an installed package, mostly by the name of its folder of metadata, which costs no import."""
-    for place in sys.path:
-        try:
-            names = [path.name for path in Path(place).iterdir()]
-        except OSError:
-            continue
-        for name in names:
-            found = name.removeprefix(f"{package}-").removesuffix(".dist-info")
-            if name == f"{package}-{found}.dist-info" and found[:1].isdigit():
-                return found
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
         return version(package)
     except PackageNotFoundError:

@@ -12,10 +12,9 @@ from pathlib import Path
 import psutil
 
 from scalewise.launch import environment
+from scalewise.launch.failure_logs import MODULE_MISSING, PORT_TAKEN, exception_line, last_lines, tail
 from scalewise.launch.forkserver import Connection
-from scalewise.launch.host_ranks import HostLauncher, HostRanks, ServerRanks, Start, exit_from_status, first_rank
-from scalewise.launch.log_text import MODULE_MISSING, PORT_TAKEN, exception_line, last_lines, tail
-from scalewise.launch.processes import children_of
+from scalewise.launch.host_ranks import HostRanks, exit_from_status, first_rank
 from scalewise.launch.verdict import Exit
 from scalewise.records.folder import RunFolder
 from scalewise.records.orders import ExecOrder
@@ -174,29 +173,15 @@ class TorchrunRanks(HostRanks):
         self.exits[rank] = exit_from_status(status, self.seconds, stderr)
 
 
-class TorchrunLauncher(HostLauncher):
-    """Ranks are new interpreters, started by torchrun; a plain script by python itself."""
-
-    def ranks(self, start: Start) -> HostRanks:
-        """One order for all."""
-        spec, variables = start.spec, start.visible | start.hidden
-        if spec.mode == "torchrun":
-            torchrun = TorchrunRanks(spec, start.folder, start.world, start.asked_ns)
-            torchrun.begin(start.server, start.seated(torchrun_order(spec, start.out, variables), 0))
-            return torchrun
-        alone = ServerRanks(spec, start.folder, start.world, start.asked_ns)
-        argv = (spec.python or sys.executable, spec.script, *spec.args)
-        logs = str(start.out.stdout(0)), str(start.out.stderr(0))
-        alone.begin(start.server, {0: start.seated(ExecOrder("rank0", argv, spec.cwd, *logs, variables), 0)})
-        return alone
-
-
 def _ranks_of(torchrun: int) -> dict[int, psutil.Process]:
     """The processes that torchrun has started, by their ranks."""
+    try:
+        started = psutil.Process(torchrun).children()
+    except psutil.Error:
+        return {}
     found = {}
-    for pid in children_of(torchrun):
+    for process in started:
         with contextlib.suppress(psutil.Error):
-            process = psutil.Process(pid)
             variables = process.environ()
             if "LOCAL_RANK" in variables and "RANK" in variables:
                 found[int(variables["RANK"])] = process

@@ -8,9 +8,9 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Literal
 
-from scalewise.records.codec import decode, encode
+from scalewise.records.codec import encode, read_json_or_none
 from scalewise.records.outcome import World
 
 # refused: nothing was started here, or what started it is gone; left: somebody interrupted this host.
@@ -87,9 +87,6 @@ class Presence:
     host: str
 
 
-Kept = TypeVar("Kept", HostReport, HostOrder)
-
-
 def leave(path: Path, note: HostReport | HostOrder | PlannerWord | Presence) -> None:
     """Puts the note in place of the last one, by rename; unlike a record it need not survive a crash of the host."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -97,22 +94,11 @@ def leave(path: Path, note: HostReport | HostOrder | PlannerWord | Presence) -> 
     aside.replace(path)
 
 
-class NoteFile(Generic[Kept]):
-    """A note of the other side, which is looked at many times a second and taken apart only when it is another."""
+def read_order(path: Path) -> HostOrder | None:
+    """The last order; None if there is none, or it cannot be read just now."""
+    return read_json_or_none(path, HostOrder)
 
-    def __init__(self, path: Path, kind: type[Kept]) -> None:
-        self._path = path
-        self._kind: type[Kept] = kind
-        self._text = ""
-        self._note: Kept | None = None
 
-    def read(self) -> Kept | None:
-        """The last note; None if there is none, or it cannot be read just now."""
-        try:
-            text = self._path.read_text(encoding="utf-8")
-            if text != self._text:
-                self._text, self._note = "", None
-                self._note, self._text = decode(self._kind, json.loads(text), str(self._path)), text
-        except (OSError, ValueError, RecursionError):
-            return None
-        return self._note
+def read_report(path: Path) -> HostReport | None:
+    """The last report; None if there is none, or it cannot be read just now."""
+    return read_json_or_none(path, HostReport)

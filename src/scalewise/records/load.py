@@ -19,8 +19,8 @@ from scalewise.records.notes import Note, read_note
 from scalewise.records.outcome import Outcome
 from scalewise.records.parity import ParityRow
 from scalewise.records.rehearsal import RehearsalRow
-from scalewise.records.row_kinds import ROW_KINDS, Row
 from scalewise.records.rows import (
+    ROW_KINDS,
     EndRow,
     ExposedRow,
     LevelRow,
@@ -28,6 +28,7 @@ from scalewise.records.rows import (
     ModelRow,
     ParametersRow,
     RootRow,
+    Row,
     StartRow,
     StepRow,
     TroubleRow,

@@ -9,6 +9,22 @@ The laws that hold in every complete `StepRow`:
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from scalewise.records.examination import EXAMINATION_KINDS, ExaminationRow
+from scalewise.records.inspection import (
+    UTILISATION_KINDS,
+    BusyRow,
+    DeviceMemoryRow,
+    GradientRow,
+    InspectionRow,
+    LayerRow,
+    MemoryByLineRow,
+    MemoryPartsRow,
+    TransferRow,
+    UtilisationRow,
+)
+from scalewise.records.parity import PARITY_KINDS, ParityRow
+from scalewise.records.rehearsal import REHEARSAL_KINDS, RehearsalRow
+
 ClockName = Literal["host", "cuda_events", "synchronised"]
 
 
@@ -165,16 +181,44 @@ class EndRow:
     passes_without_step: int = 0  # backward passes of a run in which no optimizer stepped
 
 
-# Lines that are written as they are; steps are written as events (`records.events`). These are of every run; those of
-# all kinds of runs stand in `records.row_kinds`, which a rank that is timed need not import.
-EVERY_RUNS_KINDS: dict[str, type[Any]] = {
+Row = (
+    StartRow
+    | ModelRow
+    | StepRow
+    | MemoryRow
+    | LevelRow
+    | ExposedRow
+    | TroubleRow
+    | EndRow
+    | InspectionRow
+    | ExaminationRow
+    | RehearsalRow
+    | ParametersRow
+    | RootRow
+    | UtilisationRow
+    | ParityRow
+)
+
+# Lines that are written as they are; steps are written as events (`records.events`).
+ROW_KINDS: dict[str, type[Any]] = {
     "start": StartRow,
     "model": ModelRow,
     "memory": MemoryRow,
     "exposed": ExposedRow,
     "trouble": TroubleRow,
     "end": EndRow,
+    "layer": LayerRow,
+    "transfer": TransferRow,
+    "busy": BusyRow,
+    "device_memory": DeviceMemoryRow,
+    "memory_parts": MemoryPartsRow,
+    "gradient": GradientRow,
+    "memory_by_line": MemoryByLineRow,
     "level": LevelRow,
+    **EXAMINATION_KINDS,
+    **REHEARSAL_KINDS,
     "parameters": ParametersRow,
     "root": RootRow,
+    **UTILISATION_KINDS,
+    **PARITY_KINDS,
 }

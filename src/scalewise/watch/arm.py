@@ -3,27 +3,29 @@
 import atexit
 import contextlib
 import functools
-import gc
 import importlib
 import os
 from pathlib import Path
 from types import CodeType
 
-from scalewise.records.codec import read_json
+from scalewise.records.codec import read_json, read_json_or_none
 from scalewise.records.events import ARMED
 from scalewise.records.folder import RunFolder
 from scalewise.records.pulse import SLOTS, open_pulse
 from scalewise.records.spec import RunSpec
 from scalewise.records.wrapped import removable_in
-from scalewise.watch import crash, hidden, process_setup, warned_lines
+from scalewise.watch import crash, hidden, moved_folders, process_setup, warned_lines
 from scalewise.watch.imports import after_import
 from scalewise.watch.journal import Journal
 from scalewise.watch.recorder import Recorder
+from scalewise.watch.step_interleave import Ring
 
 
 def arm_from_environment(inject_folder: str) -> None:
-    """Starts the watcher in a rank that has a new interpreter."""
+    """Starts the watcher in a rank that has a new interpreter; leaves torchrun's own agent process alone."""
     spec_path, out = Path(os.environ[hidden.SPEC]), Path(os.environ[hidden.OUT])
+    if "LOCAL_RANK" not in os.environ and _needs_local_rank(spec_path):
+        return
     hidden.hide_from_script(inject_folder)
     arm_rank(spec_path, out)
 
@@ -47,15 +49,11 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False, runs_script: Co
         recorder.spec = spec
         recorder.may_rest = recorder.may_rest and spec.world_size == 1 and not (spec.inspected or spec.examined)
         if spec.turns is not None and launched:
-            from scalewise.watch.step_interleave import Ring
-
             recorder.may_rest = False  # the others wait for every single step
             recorder.ring = Ring(folder, spec, spec.turns, local_rank)
         crash.keep_tracebacks_clean(recorder, removable_in(spec))
         warned_lines.install(recorder.broke, runs_script)
         if spec.folder_use == "private":
-            from scalewise.watch import moved_folders
-
             moved_folders.install()
         after_import("torch", lambda: _hook_torch(recorder, spec, folder, local_rank))
     except Exception as error:
@@ -65,6 +63,11 @@ def arm_rank(spec_path: Path, out: Path, launched: bool = False, runs_script: Co
 def _number(variable: str) -> int:
     text = os.environ.get(variable, "0")
     return int(text) if text.isdecimal() else 0
+
+
+def _needs_local_rank(spec_path: Path) -> bool:
+    spec = read_json_or_none(spec_path, RunSpec)
+    return spec is not None and spec.mode == "torchrun"
 
 
 def _pulse(folder: RunFolder, spec: RunSpec, rank: int) -> memoryview:
@@ -79,8 +82,6 @@ def _pulse(folder: RunFolder, spec: RunSpec, rank: int) -> memoryview:
 
 
 def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank: int) -> None:
-    collects = gc.isenabled()
-    gc.disable()  # a collection of all that torch has just made would take longer than the hooks themselves
     try:
         from scalewise.watch import exit_workarounds, hooks
 
@@ -115,9 +116,6 @@ def _hook_torch(recorder: Recorder, spec: RunSpec, folder: RunFolder, local_rank
         recorder.show_life(ARMED)
     except Exception as error:
         recorder.journal.trouble("hooking torch", error)
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _change(recorder: Recorder, spec: RunSpec, before_hooks: bool) -> None:

@@ -31,16 +31,15 @@ def look_through_modules() -> None:
 
 def put(replaced: Iterable[tuple[Callable[..., Any], Callable[..., Any]]], within: str = "") -> None:
     """Puts new functions in place of old ones, by whatever name a module has them; `within`: those of one package."""
-    pairs, inside = list(replaced), f"{within}." if within else ""
+    pairs = list(replaced)
     new_of = {id(old): (old, new) for old, new in pairs}
-    new_modules = itertools.takewhile(lambda module: module != _newest, reversed(list(sys.modules)))
-    later = [module for module in new_modules if f"{module}.".startswith(inside)]
+    later = list(itertools.takewhile(lambda module: module != _newest, reversed(sys.modules)))
     found = [(module, name, id(value)) for module, name, value in _names(later) if id(value) in new_of]
     found += [(module, name, one) for one in new_of for module, name in _places.get(one, ())]
     for module, name, one in found:
         namespace = _namespace(module)
         old, new = new_of[one]
-        if namespace.get(name) is old and f"{module}.".startswith(inside):
+        if namespace.get(name) is old and (not within or f"{module}.".startswith(f"{within}.")):
             namespace[name] = new
         if namespace.get(name) is new:  # also where it was put before
             _places.setdefault(id(new), []).append((module, name))

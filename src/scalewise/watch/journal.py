@@ -9,12 +9,14 @@ from typing import Any
 from scalewise.records.codec import encode
 from scalewise.records.events import TIME_MASK
 from scalewise.records.folder import RunFolder
-from scalewise.records.rows import EVERY_RUNS_KINDS, TroubleRow
+from scalewise.records.rows import ROW_KINDS, TroubleRow
 
 # Events wait in memory at most this long before the next step writes them: one system call then serves hundreds of
 # steps of a fast script, and a slow script writes each step at once.
 FLUSH_NS = 50_000_000
 MOST_TROUBLES = 20
+
+_KIND_OF = {kind: name for name, kind in ROW_KINDS.items()}
 
 
 class Journal:
@@ -38,7 +40,7 @@ class Journal:
         self._gather_events()
         values = encode(row)
         del values["schema"]  # a reader takes a line without a version as its own
-        self._lines.append(json.dumps({"kind": _kind_of(row), **values}, separators=(",", ":")))
+        self._lines.append(json.dumps({"kind": _KIND_OF[type(row)], **values}, separators=(",", ":")))
 
     def flush_if_due(self) -> bool:
         """Writes what waits if the last write is a while ago; returns whether it was."""
@@ -105,13 +107,3 @@ def host_stamper(pulse: memoryview, append: Callable[[Any], None]) -> Callable[[
         append(moment)
 
     return stamp
-
-
-def _kind_of(row: object) -> str:
-    """The name of a row's kind; the rows of other than timed runs are imported only where one is written."""
-    known = EVERY_RUNS_KINDS
-    if type(row) not in known.values():
-        from scalewise.records.row_kinds import ROW_KINDS
-
-        known = ROW_KINDS
-    return next(name for name, kind in known.items() if kind is type(row))

@@ -6,7 +6,7 @@ when they are read (`records.steps`); they are written between two steps, many a
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scalewise.records.events import (
     COLLECTIVE,
@@ -39,10 +39,8 @@ from scalewise.watch.look_intervals import (
     device_rest,
     host_rest,
 )
-
-if TYPE_CHECKING:  # most ranks have neither
-    from scalewise.watch.step_clocks import Clock
-    from scalewise.watch.step_interleave import Ring
+from scalewise.watch.step_clocks import Clock
+from scalewise.watch.step_interleave import Ring
 
 
 class Recorder:
@@ -332,7 +330,7 @@ class Recorder:
             self.ring.leave()
             self.ring = None
 
-    def use_clock(self, clock: "Clock") -> None:
+    def use_clock(self, clock: Clock) -> None:
         """Uses a device's clock from now on: it is called for every step, and in marked steps before each stamp."""
         self.clock = clock
         self._host_stamp = self.stamp

@@ -19,7 +19,7 @@ class Reducer:
     """One DDP module's reducer, seen from outside."""
 
     def __init__(self, ddp: Any) -> None:
-        self.ddp = weakref.ref(ddp)  # gives None when the module has gone
+        self._ddp = weakref.ref(ddp)
         self.passes = 0  # that reduced
         self._armed = False
         self._before: list[_Seen] = []
@@ -61,7 +61,7 @@ class Reducer:
 
     def read_buckets(self) -> dict[str, Any]:
         """Reads the buckets in use; returns all that the reducer reports."""
-        ddp = self.ddp()
+        ddp = self._ddp()
         if ddp is None:
             return {}
         said: dict[str, Any] = dict(ddp._get_ddp_logging_data())

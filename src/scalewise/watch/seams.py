@@ -115,6 +115,7 @@ class Seam:
     def __init__(self, original: Act) -> None:
         self.original = self.call = original
         self.subscribers: list[Subscriber] = []
+        self.taken_off: Callable[[], None] | None = None  # puts the original back where the call was replaced
 
     def before(self, guard: Guard, act: Callable[[tuple[Any, ...], Given], object]) -> Subscriber:
         """Has the act called with the arguments before each call."""
@@ -146,9 +147,11 @@ class Seam:
         return self._add(Subscriber(act, "replace", None))
 
     def leave(self, subscriber: Subscriber) -> None:
-        """Ends a subscription."""
+        """Ends a subscription; with the last one the call is as it was, unless others hold it elsewhere."""
         self.subscribers.remove(subscriber)
         self._renew()
+        if not self.subscribers and self.taken_off is not None:
+            self.taken_off()
 
     def _add(self, subscriber: Subscriber) -> Subscriber:
         self.subscribers.append(subscriber)
@@ -227,12 +230,19 @@ def seams(owner: Any, names: Iterable[str], also: Iterable[Any] = (), within: st
         replaced.append((original, entry))
         if entry is not there:
             setattr(owner, name, entry)
+            if not also and not within:
+                _seams[entry].taken_off = functools.partial(_take_off, owner, name, entry)
         for other in also:
             if getattr(other, name, None) is original:
                 setattr(other, name, entry)
     if within:
         bindings.put(replaced, within)
     return found
+
+
+def _take_off(owner: Any, name: str, entry: Act) -> None:
+    if getattr(owner, name, None) is entry:  # else somebody has wrapped it once more
+        setattr(owner, name, _seams[entry].original)
 
 
 def _entry(original: Act) -> Act:

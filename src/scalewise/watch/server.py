@@ -50,10 +50,7 @@ PRELOAD = (
     "multiprocessing.popen_fork",
     "multiprocessing.queues",
     "multiprocessing.synchronize",
-    "scalewise.records.row_kinds",
     "scalewise.watch.arm",
-    "scalewise.watch.moved_folders",
-    "scalewise.watch.step_interleave",
     "scalewise.watch.hooks",
 )
 

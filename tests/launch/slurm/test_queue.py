@@ -138,20 +138,6 @@ def test_slurm_that_is_not_here_refuses_or_is_silent_is_a_sentence(monkeypatch: 
     assert queue.show_job(1) is None
 
 
-NOWHERE = """scontrol: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host
-scontrol: error: fetch_config: DNS SRV lookup failed
-scontrol: error: _establish_config_source: failed to fetch config
-scontrol: fatal: Could not establish a configuration source
-"""
-
-
-def test_commands_of_slurm_that_belong_to_no_cluster_are_told_from_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    answering(monkeypatch, scontrol=(1, "", NOWHERE))
-    with pytest.raises(BadRequest, match=r"no controller of Slurm answers them.*no slurm\.conf") as caught:
-        queue.partitions()
-    assert "SLURM_CONF" in caught.value.hint and "refused" not in caught.value.sentence
-
-
 PARTITIONS = """PartitionName=main Default=YES MaxTime=01:00:00 State=UP TotalNodes=3
 PartitionName=gpu Default=NO MaxTime=UNLIMITED State=DRAIN TotalNodes=8
 """

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from scalewise.doctor.case import Abstain, Case, RankCase, Window
-from scalewise.launch.log_text import SECONDARY, waits_for_others
+from scalewise.launch.failure_logs import SECONDARY, waits_for_others
 from scalewise.records.collectives import collective_kind
 from scalewise.records.examination import PlaceRow
 from scalewise.records.notes import (

@@ -8,14 +8,16 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from scalewise.errors import BadRequest
+from scalewise.launch.failure_logs import last_lines, tail
 from scalewise.launch.forkserver import Connection, ServerDied, ServerSource, user_environment
+from scalewise.launch.host_part import HostPart, host_name, take_part
 from scalewise.launch.hosts import HostsRanks
 from scalewise.launch.launcher import HostLost, HostOutOfMemory, LaunchFailed
-from scalewise.launch.log_text import last_lines, tail
-from scalewise.launch.slurm.part import PLACE
 from scalewise.launch.slurm.queue import SlurmSilent, host_address, host_names
+from scalewise.records.codec import read_json
 from scalewise.records.folder import RunFolder
 from scalewise.records.machine import MachineFacts
 from scalewise.records.orders import ExecOrder
@@ -25,6 +27,7 @@ from scalewise.records.spec import RunSpec
 LABEL = "srun"
 _END_SECONDS = 1.0  # from the end of the ranks to that of their step
 _LAST_WORDS_SECONDS = 5.0  # likewise, if Slurm has more to say: why a rank was killed
+_PLACE = "SCALEWISE_PART"  # run folder, attempt and address of the first host, for the hosts of a step
 _LOST = re.compile(r"Node failure on (\S+)|NODE FAILURE|[Nn]ode (\S+) (?:failed|not responding)")
 _OUT_OF_TIME = re.compile(r"DUE TO TIME LIMIT")
 _CANCELLED = re.compile(r"CANCELLED AT")
@@ -80,7 +83,7 @@ class SlurmLauncher:
         ranks = _StepRanks(spec, folder, server)
         log = str(ranks.log.resolve())
         place = "\n".join((str(folder.path.resolve()), ranks.attempt, address))
-        environment = user_environment() | {PLACE: place}
+        environment = user_environment() | {_PLACE: place}
         server.order(ExecOrder(LABEL, step_command(hosts, spec.cwd), spec.cwd, log, log, environment))
         return ranks
 
@@ -91,7 +94,7 @@ def step_command(hosts: tuple[str, ...], cwd: str) -> tuple[str, ...]:
     return (
         "srun", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", f"--nodelist={','.join(hosts)}",
         "--overlap", "--mem=0", "--cpu-bind=none", "--kill-on-bad-exit=1", "--export=ALL", "--unbuffered", "--label",
-        f"--chdir={cwd}", sys.executable, "-m", "scalewise.launch.slurm.part",
+        f"--chdir={cwd}", sys.executable, "-m", "scalewise.launch.slurm.step",
     )  # fmt: skip
 
 
@@ -189,3 +192,25 @@ def step_problem(log: str, status: int) -> LaunchFailed:
 def memory_kills_in(log: str) -> int:
     """The number of processes that were killed for lack of memory, by what `srun` has said."""
     return sum(int(one[1] or 1) for one in _MEMORY_KILLS.finditer(log))
+
+
+def make_part() -> None:
+    """Makes this host's part; `srun` starts one such process on each host of the step."""
+    from scalewise.launch.forkserver import Servers
+    from scalewise.launch.local import TorchrunLauncher
+    from scalewise.launch.this_machine import facts_like
+
+    told: list[int] = []  # signals by which Slurm ends a job
+    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
+    path, attempt, address = os.environ.pop(_PLACE).split("\n")
+    folder, node_rank = RunFolder(Path(path)), int(os.environ["SLURM_NODEID"])
+    if not folder.spec.is_file():
+        sys.exit(f"scalewise: {host_name()} does not see {path}: the folder of the runs (--out) must be shared")
+    with Servers() as servers:
+        machine = facts_like(read_json(folder.machine, MachineFacts), servers)
+        part = HostPart(folder, attempt, node_rank, host_name(), machine, address)
+        take_part(part, TorchrunLauncher(machine, servers, folder.spec_on(node_rank)), lambda: bool(told))
+
+
+if __name__ == "__main__":
+    make_part()

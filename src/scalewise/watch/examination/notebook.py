@@ -16,7 +16,7 @@ from typing import Any
 from scalewise.records.codec import encode
 from scalewise.records.folder import RunFolder
 from scalewise.records.notes import NOWHERE
-from scalewise.records.row_kinds import ROW_KINDS
+from scalewise.records.rows import ROW_KINDS
 from scalewise.watch.examination.places import Places
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.seams import seam

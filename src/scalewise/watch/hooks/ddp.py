@@ -5,6 +5,7 @@ itself reports, once per forward pass whose backward will synchronise.
 """
 
 import functools
+import weakref
 from typing import Any
 
 import torch
@@ -17,36 +18,13 @@ from scalewise.watch.reducer import Reducer
 
 def install(recorder: Recorder, probe: TorchProbe) -> None:
     """Wraps construction, forward and the broadcast of buffers."""
-    reducers = _Reducers()
+    reducers: weakref.WeakKeyDictionary[Any, Reducer] = weakref.WeakKeyDictionary()
     _wrap_init(recorder, probe, reducers)
     _wrap_forward(recorder, probe, reducers)
     _wrap_buffers(recorder)
 
 
-class _Reducers:
-    """The reducers of all DDP modules that are alive; a weak dictionary would cost as much as all else of a step."""
-
-    def __init__(self) -> None:
-        self._by_id: dict[int, Reducer] = {}
-
-    def add(self, ddp: Any) -> None:
-        """Takes in a new module, in place of one that has gone and had its address."""
-        self._by_id[id(ddp)] = Reducer(ddp)
-
-    def of(self, ddp: Any) -> Reducer | None:
-        """The reducer of a module; None if it is not known."""
-        found = self._by_id.get(id(ddp))
-        return found if found is not None and found.ddp() is ddp else None
-
-    def alive(self) -> list[Reducer]:
-        """The reducers whose modules are alive."""
-        found = [one for one in self._by_id.values() if one.ddp() is not None]
-        if len(found) < len(self._by_id):
-            self._by_id = {key: one for key, one in self._by_id.items() if one in found}
-        return found
-
-
-def _wrap_init(recorder: Recorder, probe: TorchProbe, reducers: "_Reducers") -> None:
+def _wrap_init(recorder: Recorder, probe: TorchProbe, reducers: "weakref.WeakKeyDictionary[Any, Reducer]") -> None:
     original = DistributedDataParallel.__init__
     register = DistributedDataParallel.register_comm_hook
 
@@ -55,7 +33,7 @@ def _wrap_init(recorder: Recorder, probe: TorchProbe, reducers: "_Reducers") -> 
         original(self, *args, **kwargs)
         if recorder.on:
             try:
-                reducers.add(self)
+                reducers[self] = Reducer(self)
                 probe.wrapper = type(self).__name__
             except Exception as error:
                 recorder.broke("DistributedDataParallel", error)
@@ -63,15 +41,14 @@ def _wrap_init(recorder: Recorder, probe: TorchProbe, reducers: "_Reducers") -> 
     @functools.wraps(register)
     def register_comm_hook(self: Any, state: object, hook: Any) -> None:
         register(self, state, hook)
-        reducer = reducers.of(self)
-        if reducer is not None:
-            reducer.communicates = False  # the hook does, through torch.distributed, where each call is seen
+        if self in reducers:
+            reducers[self].communicates = False  # the hook does, through torch.distributed, where each call is seen
 
     DistributedDataParallel.__init__ = __init__  # type: ignore[method-assign]
     DistributedDataParallel.register_comm_hook = register_comm_hook  # type: ignore[method-assign]
 
 
-def _wrap_forward(recorder: Recorder, probe: TorchProbe, reducers: "_Reducers") -> None:
+def _wrap_forward(recorder: Recorder, probe: TorchProbe, reducers: "weakref.WeakKeyDictionary[Any, Reducer]") -> None:
     """Arms the reducer at a synchronising forward; the next backward that reaches its parameters reduces, once."""
     original: Any = DistributedDataParallel.forward
 
@@ -79,18 +56,17 @@ def _wrap_forward(recorder: Recorder, probe: TorchProbe, reducers: "_Reducers") 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         if recorder.on and self.require_backward_grad_sync and torch.is_grad_enabled():
             try:
-                reducer = reducers.of(self)
+                reducer = reducers.get(self)
                 if reducer is not None:
                     recorder.sync_expected()
-                    reducer.arm(alone=len(reducers.alive()) == 1)
+                    reducer.arm(alone=len(reducers) == 1)
             except Exception as error:
                 recorder.broke("DistributedDataParallel", error)
         return original(self, *args, **kwargs)
 
     def after_backward() -> None:
-        alive = reducers.alive()
-        alone = len(alive) == 1
-        for reducer in alive:
+        alone = len(reducers) == 1
+        for reducer in list(reducers.values()):
             if reducer.has_reduced(alone):
                 if reducer.communicates:
                     recorder.reduces("all_reduce", reducer.buckets, reducer.bucket_bytes)

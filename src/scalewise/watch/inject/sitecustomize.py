@@ -1,12 +1,7 @@
 """Python imports this before the script when its folder is on PYTHONPATH; it starts the watcher and steps aside."""
 
-import gc
 import os
 import sys
-
-# Torchrun's own process looks for garbage when it has made so many more objects. At Python's own figure it does so all
-# the while it imports torch, a tenth of the time that ranks wait for it.
-_AGENT_ALLOCATIONS = 100_000
 
 
 def _arm() -> None:
@@ -14,9 +9,6 @@ def _arm() -> None:
     if here in sys.path:
         sys.path.remove(here)
     if "SCALEWISE_SPEC" not in os.environ or "SCALEWISE_OUT" not in os.environ:
-        return
-    if _is_agent():
-        gc.set_threshold(_AGENT_ALLOCATIONS)
         return
     source = os.path.dirname(os.path.dirname(os.path.dirname(here)))
     sys.path.insert(0, source)
@@ -26,19 +18,6 @@ def _arm() -> None:
         arm.arm_from_environment(here)
     finally:
         sys.path.remove(source)
-
-
-def _is_agent() -> bool:
-    """Tells whether this is torchrun's own process: ranks wait for it, so nothing of scalewise is imported in it."""
-    if "LOCAL_RANK" in os.environ:
-        return False
-    import json
-
-    try:
-        with open(os.environ["SCALEWISE_SPEC"], encoding="utf-8") as file:
-            return bool(json.load(file)["mode"] == "torchrun")
-    except (OSError, ValueError, LookupError, TypeError):
-        return False  # whatever is wrong with the spec is told where it is read
 
 
 def _import_shadowed() -> None:

@@ -118,6 +118,7 @@ class SingleDevice:
         self._inside = False
         self._calls: list[ModelCall] = []
         self._under_way: Recorded | None = None
+        self._own_rows: dict[int, OwnRows] = {}  # by rows of the batch
         self._likes: dict[Any, Any] = {}  # results of the model on inputs of these shapes, without values
         self._loaders = LoaderShares(self._guard, self.refuse) if strategy.divides else None
         seam(Optimizer, "__init__").after(self._guard, self._optimizer_made)
@@ -247,9 +248,11 @@ class SingleDevice:
 
     def _on_own_rows(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         rows = _rows(args, kwargs)
-        own = span(rows, self.rank, self.ranks)
-        given = _cut((args, kwargs), rows, own)
-        return mapped(self._forward(*given[0], **given[1]), OwnRows(rows, own, self._device).stand_in)
+        share = self._own_rows.get(rows)
+        if share is None:
+            share = self._own_rows[rows] = OwnRows(rows, span(rows, self.rank, self.ranks), self._device)
+        given, named = _cut((args, kwargs), rows, share.own)
+        return mapped(self._forward(*given, **named), share.stand_in)
 
     def _recorded(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         rows, recorded = _rows(args, kwargs), self._under_way

@@ -6,6 +6,7 @@ again. Where a rank's rows are divided further, `Recorded` notes the calls up to
 each part when the script goes backward.
 """
 
+import contextlib
 import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +41,7 @@ class StandIn(torch.Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answers what concerns the shape, and asks the owner for all else."""
         kwargs = kwargs or {}
-        first = next(_stand_ins((args, kwargs)))
+        first = args[0] if args and type(args[0]) is StandIn else next(_stand_ins((args, kwargs)))
         name = getattr(func, "__name__", "")
         if name == "__get__":
             attribute = getattr(func.__self__, "__name__", "")
@@ -79,14 +80,20 @@ class OwnRows:
     rows: int  # of the whole batch
     own: Span
     device: torch.device
+    shapes: dict[Any, torch.Tensor] = field(default_factory=dict, compare=False)  # by shape and type of the value
 
     def stand_in(self, value: torch.Tensor) -> torch.Tensor:
         """Makes a stand-in for a value on these rows; a single number stays as it is."""
         if not value.dim():
             return value
-        length, part = value.shape[0], self.own[1] - self.own[0]
-        whole = length // part * self.rows if part and length % part == 0 else length
-        shape = torch.empty((whole, *value.shape[1:]), dtype=value.dtype, device="meta")
+        given = value.shape, value.dtype
+        shape = self.shapes.get(given)
+        if shape is None:
+            if len(self.shapes) >= _MOST_KNOWN:
+                self.shapes.clear()
+            length, part = given[0][0], self.own[1] - self.own[0]
+            whole = length // part * self.rows if part and length % part == 0 else length
+            shape = self.shapes[given] = torch.empty((whole, *given[0][1:]), dtype=value.dtype, device="meta")
         return _made(shape, self, value.requires_grad, value)
 
     def called(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
@@ -192,14 +199,15 @@ class Recorded:
 
         for call in self._calls:
             args, kwargs = replaced(call.name, (call.args, call.kwargs), self.rows, own, value)
-            grad = call.grad and torch.is_grad_enabled()
-            with torch.set_grad_enabled(grad), autocast_as(self.device, call.autocast):
-                leaves = list(_tensors(call.func(*args, **kwargs)))
+            with _grad_as(call.grad), autocast_as(self.device, call.autocast):
+                leaves = tensors_in_order(call.func(*args, **kwargs))
             values.update((number, leaves[index]) for index, number in call.results)
 
     def finish(self, parts: Sequence[dict[int, torch.Tensor]], spans: Sequence[Span], weights: Sequence[float]) -> None:
         """Gives the stand-ins that the script still has their values, joined over the parts."""
         own = OwnRows(self.rows, (spans[0][0], spans[-1][1]), self.device)
+        self.over = True
+        self._calls.clear()  # and with them what the script has let go of
         for number, one in list(self._alive.items()):
             found = [part[number].detach() for part in parts if number in part]
             if len(found) == len(parts):
@@ -207,8 +215,6 @@ class Recorded:
             else:  # another rank has it: what the script makes of it here shows that it is not known
                 blank = float("nan") if one.shape_of.is_floating_point() else 0
                 one.value, one.owner = torch.full_like(one.shape_of, blank, device=self.device), own
-        self.over = True
-        self._calls.clear()
 
     def _stand_in(self, shape_of: torch.Tensor, learns: bool) -> StandIn:
         made = _made(shape_of, self, learns)
@@ -226,7 +232,9 @@ class Recorded:
 
 def replaced(name: str, given: Any, rows: int, own: Span, value: Callable[[StandIn], torch.Tensor]) -> Any:
     """The arguments with values for stand-ins, and with these rows of whatever has the batch's."""
-    lengths = {one.shape_of.shape[0] for one in _stand_ins(given) if one.shape_of.dim()}
+    lengths = [
+        one.shape_of.shape[0] for one in tensors_in_order(given) if isinstance(one, StandIn) and one.shape_of.dim()
+    ]
 
     def exchange(one: torch.Tensor) -> torch.Tensor:
         if isinstance(one, StandIn):
@@ -252,30 +260,34 @@ def mapped(value: Any, exchange: Callable[[torch.Tensor], Any]) -> Any:
     """The same value with other tensors in its tuples, lists, dictionaries and objects that are dictionaries."""
     if isinstance(value, torch.Tensor):
         return exchange(value)
+    if type(value) in _LEAVES:
+        return value
     if isinstance(value, (tuple, list)):
-        inner = [mapped(one, exchange) for one in value]
+        inner = [one if type(one) in _LEAVES else mapped(one, exchange) for one in value]
         return type(value)(*inner) if hasattr(value, "_fields") else type(value)(inner)
     if isinstance(value, dict):
-        found = {key: mapped(one, exchange) for key, one in value.items()}
+        found = {key: one if type(one) in _LEAVES else mapped(one, exchange) for key, one in value.items()}
         return found if type(value) is dict else type(value)(**found)
     return value
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+_LEAVES = {type(None), bool, int, float, str}  # most arguments of a call; looked at without a call of their own
+
+
+def tensors_in_order(value: Any, found: list[torch.Tensor] | None = None) -> list[torch.Tensor]:
+    """Collects the tensors in a value, in the order in which `mapped` meets them."""
+    found = [] if found is None else found
     if isinstance(value, torch.Tensor):
-        yield value
+        found.append(value)
     elif isinstance(value, (tuple, list, dict)):
         for one in value.values() if isinstance(value, dict) else value:
-            yield from _tensors(one)
-
-
-def tensors_in_order(value: Any) -> list[torch.Tensor]:
-    """The tensors in a value, in the order in which `mapped` meets them."""
-    return list(_tensors(value))
+            if type(one) not in _LEAVES:
+                tensors_in_order(one, found)
+    return found
 
 
 def _stand_ins(value: Any) -> Iterator[StandIn]:
-    return (one for one in _tensors(value) if isinstance(one, StandIn))
+    return (one for one in tensors_in_order(value) if isinstance(one, StandIn))
 
 
 _results: dict[Any, Any] = {}  # without storage, of calls on tensors of these shapes
@@ -289,7 +301,7 @@ def _known_result(func: Any, args: Any, kwargs: Any, shown: Any) -> Any:
         return _on_shapes(func, args, kwargs)
     if key not in _results:
         result = _on_shapes(func, args, kwargs)
-        if any(id(one) in shown for one in _tensors(result)) or len(_results) >= _MOST_KNOWN:
+        if any(id(one) in shown for one in tensors_in_order(result)) or len(_results) >= _MOST_KNOWN:
             return result  # it is one of the arguments, changed in place
         _results[key] = result
     with torch._C.DisableTorchFunctionSubclass():
@@ -322,6 +334,11 @@ def _key_of(func: Any, given: Any) -> Any:
     except TypeError:
         return None
     return key
+
+
+def _grad_as(enabled: bool) -> Any:
+    """A context in which gradients are noted if they were and are."""
+    return _UNCHANGED if enabled or not torch.is_grad_enabled() else torch.no_grad()
 
 
 def _on_shapes(func: Any, args: Any, kwargs: Any) -> Any:
@@ -358,6 +375,11 @@ def autocast_state(device: torch.device) -> tuple[bool, torch.dtype]:
     return torch.is_autocast_enabled(device.type), torch.get_autocast_dtype(device.type)
 
 
+_UNCHANGED = contextlib.nullcontext()
+
+
 def autocast_as(device: torch.device, state: tuple[bool, torch.dtype]) -> Any:
     """A context in which autocast is as it was."""
+    if state == autocast_state(device):
+        return _UNCHANGED
     return torch.autocast(device.type, dtype=state[1], enabled=state[0])
