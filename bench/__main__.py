@@ -12,6 +12,7 @@ import platform
 import sys
 from pathlib import Path
 
+from bench.scripts.unseen_sets import SETS
 from scalewise.errors import BadRequest
 
 ALONE = (
@@ -65,9 +66,11 @@ def _parser() -> argparse.ArgumentParser:
     wild.add_argument("--only", action="append", default=[], metavar="NAME", help="this script; may be given again")
     wild.add_argument("--verbs", default="run,doctor,rehearse", help="[default: %(default)s]")
     wild.add_argument("--results", type=Path, help="kept here, and continued from here; default: in FOLDER")
-    parser.add_argument("--set", default="unseen", choices=["unseen", "development"], help="unseen: of which models")
+    parser.add_argument("--set", default="unseen", choices=SETS, help="unseen: which models: "
+                        + "; ".join(f"{name}: {one.told}" for name, one in SETS.items()))  # fmt: skip
     parser.add_argument("--minutes", type=float, default=60.0, help="unseen: for the runs, at most")
-    parser.add_argument("--most", type=int, help="unseen: so many models at most, the first of the set")
+    parser.add_argument("--skip", type=int, default=0, help="unseen: leave out so many models, the first of the set")
+    parser.add_argument("--most", type=int, help="unseen: so many models at most, the first that are not left out")
     parser.add_argument("--runs", type=Path, help="unseen: folder for the runs, or with runs to judge again")
     parser.add_argument("--learn", action="append", default=[], type=Path, metavar="FOLDER", help="unseen: learn from "
                         "these runs what errors predictions expect; sittings learnt before stay")  # fmt: skip
@@ -118,6 +121,7 @@ def _own_options(args: argparse.Namespace) -> dict[str, dict[str, object]]:
             "which": args.set,
             "folder": args.runs,
             "minutes": args.minutes,
+            "skip": args.skip,
             "most": args.most,
             "learn_from": args.learn,
             "plots": args.plots,

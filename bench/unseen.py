@@ -4,9 +4,10 @@ Every model is rehearsed for each number of ranks that fits, then all of them ar
 so that a prediction and what it is held against lie minutes apart, and repeats of a run as well. The runs stay in the
 folder; `--runs FOLDER` judges what lies there once more, by the model of today.
 
-Of some models of the development set, further runs take the time apart: ranks that exchange nothing (what a rehearsal
-is off by itself), ranks that wait for each other at every bucket but send one number only (what waiting for the slowest
-costs; the rest is the bytes and what they cost computing), and the rehearsal of a rank alone (what its company costs).
+The sets of models are in `scripts/unseen_sets.py`. Of some models of the development set, further runs take the
+time apart: ranks that exchange nothing (what a rehearsal is off by itself), ranks that wait for each other at every
+bucket but send one number only (what waiting for the slowest costs; the rest is the bytes and what they cost
+computing), and the rehearsal of a rank alone (what its company costs).
 What a message costs in several settings is measured by itself (`scripts/message_effects.py`).
 """
 
@@ -14,11 +15,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
+from bench.scripts.unseen_sets import SETS
 from bench.unseen_judge import OF_LINK, OF_MESSAGES, SCRIPTS, judged
 from bench.unseen_learn import learned
 from bench.unseen_plots import plotted
+from scalewise.errors import BadRequest
 from scalewise.jobs.machine_probes import probe_link
 from scalewise.jobs.measure import Here
 from scalewise.jobs.rehearse import RehearsalStage
@@ -36,7 +38,6 @@ from scalewise.records.load import Run
 from scalewise.records.machine import MachineFacts
 from scalewise.records.spec import Change
 
-Which = Literal["unseen", "development"]
 RANKS = (2, 4, 8)  # those that leave every rank two cores, or two ranks of one core each
 ROUNDS = 3
 STEPS = 40
@@ -58,9 +59,10 @@ class Made:
 def run(
     quick: bool,
     cuda: bool,
-    which: Which,
+    which: str,
     folder: Path | None,
     minutes: float,
+    skip: int,
     most: int | None,
     learn_from: Sequence[Path],
     plots: Path | None,
@@ -73,18 +75,18 @@ def run(
     if folder is not None and (folder / which).is_dir():
         return judged(folder / which)
     place = (folder or Path("runs") / f"bench-{time.strftime('%Y%m%d-%H%M%S')}") / which
+    names = chosen(which, skip, most, QUICK if quick else 1)
     end = time.monotonic() + 60 * minutes
     with Servers() as servers:
         here = Here(servers, machine_facts(servers))
         seats = seating(here.facts, "cpu", _fitting(here.facts))
-        names = list(_models(which))[:: QUICK if quick else 1][:most]
         print(f"\n{len(names)} models of the {which} set on {', '.join(map(str, seats.counts))} ranks of "
               f"{seats.cores_per_rank} cores each; runs in {place}", flush=True)  # fmt: skip
         place.mkdir(parents=True)
         write_json(place / "probe0.json", probe_link(here, seats, place / OF_LINK))
         made = _rehearsals(here, seats, place, which, names, end)
         _round(made, 0, end)
-        if which == "development":
+        if SETS[which].taken_apart:
             _messages(here, seats, place)
             _taken_apart(made[:: 1 if quick else TAKEN_APART], end)
         for number in range(1, 1 if quick else ROUNDS):
@@ -97,7 +99,19 @@ def _fitting(facts: MachineFacts) -> tuple[int, ...]:
     return tuple(ranks for ranks in RANKS if 2 * ranks <= cores) or (2,)
 
 
-def _models(which: Which) -> Iterator[str]:
+def chosen(which: str, skip: int, most: int | None, every: int) -> list[str]:
+    """The names of a part of a set: without so many first ones, every so manieth, and no more than asked for."""
+    if skip < 0:
+        raise BadRequest(f"--skip {skip} is less than 0.")
+    if most is not None and most < 1:
+        raise BadRequest(f"--most {most} leaves no model.")
+    names = list(_models(which))
+    if skip >= len(names):
+        raise BadRequest(f"--skip {skip} leaves none of the {len(names)} models of the set {which}.")
+    return names[skip::every][:most]
+
+
+def _models(which: str) -> Iterator[str]:
     """Yields the names in the set's file, in their order: this process imports no torch."""
     import ast
 
@@ -110,9 +124,7 @@ def _models(which: Which) -> Iterator[str]:
     yield from (str(key.value) for key in table.keys if isinstance(key, ast.Constant))
 
 
-def _rehearsals(
-    here: Here, seats: Seating, place: Path, which: Which, names: list[str], end: float
-) -> tuple[Made, ...]:
+def _rehearsals(here: Here, seats: Seating, place: Path, which: str, names: list[str], end: float) -> tuple[Made, ...]:
     made: list[Made] = []
     for name in names:
         request = RehearseRequest(

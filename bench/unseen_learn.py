@@ -16,11 +16,12 @@ from typing import Any
 
 import tomli_w
 
+from bench.scripts.unseen_sets import SETS
 from bench.unseen_judge import Point, points_in, seen
 from scalewise.predict.seen_errors import FILE
 
 SHARES = (0.0, 0.25)  # of communication, from which on points belong together
-SETS = ("unseen", "development")
+LEARNT = tuple(name for name, one in SETS.items() if one.learnt)
 NO_SHIFT = 4  # the weight of sittings without a shift: one sitting's mean is in part its own, as earlier ones show
 WORTH_POINTS = 3  # the weight of all points together beside those of a cell
 WORTH_RANKS = 2  # the weight of all numbers of ranks together beside one, in what sittings differ by
@@ -54,7 +55,7 @@ class Sitting:
 
 def learned(folders: Sequence[Path]) -> dict[str, object]:
     """Writes the shift and the spread of each number of ranks and share of communication, over all sittings."""
-    new = [_sitting(folder / which) for folder in folders for which in SETS if (folder / which).is_dir()]
+    new = [_sitting(folder / which) for folder in folders for which in LEARNT if (folder / which).is_dir()]
     kept = [one for one in _written() if one.name not in {other.name for other in new}]
     sittings = sorted([*kept, *new], key=lambda one: one.name)
     cells, between = expected(sittings)

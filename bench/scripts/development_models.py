@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from unseen_parts import Batch, Subject, convolution, images, of_tokens, tokens
+from unseen_parts import Batch, Subject, convolution, each_child, images, of_tokens, tokens
 
 
 class Encoder(nn.Module):
@@ -112,5 +112,5 @@ SUBJECTS = {
     "wide": Subject("layers", lambda: perceptron(1024, 2), own(1024), MSE, 512, "Adam"),
     "neighbours": Subject("graph", Neighbours, molecules, ENTROPY, 256, "Adam"),
     "squeezed": Subject("autoencoder", squeezed, own(784), MSE, 512, "Adam", bucket_mb=1),
-    "parted": Subject("layers", lambda: perceptron(512, 4), own(512), MSE, 1024, "AdamW", sharded=True),
+    "parted": Subject("layers", lambda: perceptron(512, 4), own(512), MSE, 1024, "AdamW", sharded=each_child),
 }  # fmt: skip

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from unseen_parts import Batch, Subject, convolution, images, of_tokens, tokens
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
+from unseen_parts import Batch, Subject, convolution, each_child, images, of_tokens, tokens
 
 
 class Decoder(nn.Module):
@@ -277,6 +278,7 @@ def rows_of(width: int) -> Callable[[int], Batch]:
 
 MSE = nn.functional.mse_loss
 ENTROPY, BINARY = nn.functional.cross_entropy, nn.functional.binary_cross_entropy_with_logits
+PLAN = {"up": ColwiseParallel(), "down": RowwiseParallel()}
 SUBJECTS = {
     "decoder": Subject("transformer", Decoder, tokens(2000, 48), of_tokens, 16, "AdamW", clip=True),
     "residual": Subject("convolution", residual, images(24), ENTROPY, 48),
@@ -296,8 +298,8 @@ SUBJECTS = {
         "recurrent", lambda: Recurrent(nn.GRU(64, 192, batch_first=True), 300, 64), lengths, of_tokens, 64, "Adam"
     ),
     "mixer": Subject("layers", Mixer, images(48), ENTROPY, 64, bucket_mb=0.1),
-    "sharded": Subject("transformer", lambda: Patches(192, 2), images(48), ENTROPY, 32, "AdamW", sharded=True),
+    "sharded": Subject("transformer", lambda: Patches(192, 2), images(48), ENTROPY, 32, "AdamW", sharded=each_child),
     "towers": Subject("layers", towers, pairs, agreement, 1024, gathers=True),
     "segmenter": Subject("convolution", Segmenter, pixels, ENTROPY, 64, "Adam"),
-    "split": Subject("tensor parallel", lambda: Feeding(512, 2048), rows_of(512), MSE, 256, split=True),
+    "split": Subject("tensor parallel", lambda: Feeding(512, 2048), rows_of(512), MSE, 256, split=PLAN),
 }  # fmt: skip

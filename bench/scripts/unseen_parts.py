@@ -1,12 +1,15 @@
-"""What the models of `unseen_models.py` and `development_models.py` are described by, and how batches are made up."""
+"""What the models of all sets (`unseen_sets.py`) are described by, and how batches are made up."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor.parallel import ParallelStyle
 
 Batch = tuple[Tensor, ...]
+Networks = Mapping[str, nn.Module]
 
 
 @dataclass(frozen=True)
@@ -16,21 +19,25 @@ class Subject:
     family: str
     build: Callable[[], nn.Module]
     batch: Callable[[int], Batch]  # the inputs of the model, and the target last
-    loss: Callable[[Tensor, Tensor], Tensor]
+    loss: Callable[[Any, Tensor], Tensor]  # of what the model returns, and of the target
     samples: int  # of all ranks in one step
     optimizer: str = "SGD"
+    settings: Mapping[str, Any] = field(default_factory=lambda: {"lr": 1e-3})  # of the optimizer
     accumulate: int = 1
-    bucket_mb: float = 25.0
-    sharded: bool = False  # by FSDP2
-    split: bool = False  # tensor parallel: all ranks work on the same samples
+    bucket_mb: float | None = 25.0  # None leaves it to torch, whose first bucket holds 1 MB and further ones 25 MB
+    sharded: Callable[[nn.Module], Iterable[nn.Module]] | None = None  # by FSDP2: parts that are gathered one by one
+    split: Mapping[str, ParallelStyle] = field(default_factory=dict)  # tensor parallel: all ranks share all samples
     unused: bool = False  # parameters may be left without a gradient
     gathers: bool = False  # the outputs of all ranks
     clip: bool = False
+    average: float = 0.0  # the decay of an average of the weights that is kept beside them
+    turns: Mapping[str, Callable[[Networks, Batch], Tensor]] = field(default_factory=dict)
+    """Of several networks that train in turns, each with its own optimizer: their losses. `loss` is not asked then."""
 
 
-def classes(count: int) -> Callable[[int], Tensor]:
-    """Makes up labels."""
-    return lambda samples: torch.randint(count, (samples,))
+def each_child(model: nn.Module) -> Iterable[nn.Module]:
+    """The parts that a model names itself, if they have parameters."""
+    return [child for child in model.children() if any(True for _ in child.parameters())]
 
 
 def images(size: int, channels: int = 3, count: int = 10) -> Callable[[int], Batch]:

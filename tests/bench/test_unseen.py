@@ -1,18 +1,24 @@
-"""`python -m bench unseen`: what is learnt from points, and what its plots show."""
+"""`python -m bench unseen`: which models it takes, what is learnt from points, and what its plots show."""
 
+import itertools
 from dataclasses import replace
-from math import exp, log
+from math import exp, isfinite, log
+from pathlib import Path
 
 import pytest
+from bench.scripts.unseen_sets import SETS
+from bench.unseen import chosen
 from bench.unseen_floor import apart, stolen_share
-from bench.unseen_judge import Point
+from bench.unseen_judge import SCRIPTS, Point
 from bench.unseen_learn import LEAST_SPREAD, NO_SHIFT, SHARES, Sitting, between_sittings, cells_of, expected
 from bench.unseen_plots import coverage_by_claim, errors_by_ranks
 
 from factories import make_estimate, make_run
+from scalewise.errors import BadRequest
 from scalewise.launch.this_machine import page_seconds
 from scalewise.records.load import Run
 from scalewise.records.machine import SampleRow
+from shared_servers import CommandLine
 
 
 def point(ranks: int, off: float, communication: float = 0.1, half: float = 0.2) -> Point:
@@ -92,6 +98,43 @@ def test_the_plots_show_errors_by_ranks_and_how_many_lie_inside():
     seen, ideal = coverage_by_claim(ways).plot.series
     assert ideal.style == "ideal"
     assert list(seen.y) == sorted(seen.y) and seen.y[-1] == 100.0
+
+
+def test_no_model_is_in_two_sets():
+    names = {which: chosen(which, 0, None, 1) for which in SETS}
+    assert all(names.values())
+    assert [set(one) & set(other) for one, other in itertools.combinations(names.values(), 2)] == [set()] * 3
+
+
+def test_a_set_is_run_in_parts_that_leave_nothing_out():
+    whole = chosen("fresh", 0, None, 1)
+    assert chosen("fresh", 0, 5, 1) + chosen("fresh", 5, None, 1) == whole
+    assert chosen("fresh", 1, 2, 4) == [whole[1], whole[5]]
+
+
+@pytest.mark.parametrize(
+    ("skip", "most", "said"),
+    [
+        (99, None, "--skip 99 leaves none of the 9 models of the set development."),
+        (-1, None, "--skip -1 is less than 0."),
+        (0, 0, "--most 0 leaves no model."),
+    ],
+)
+def test_a_part_without_models_is_refused(skip: int, most: int | None, said: str):
+    with pytest.raises(BadRequest) as refused:
+        chosen("development", skip, most, 1)
+    assert refused.value.sentence == said
+
+
+@pytest.mark.processes
+def test_two_networks_train_in_turns_and_only_rank_0_prints_their_losses(scalewise: CommandLine, tmp_path: Path):
+    words = ["--ranks", "2", "--device", "cpu", "--out", "runs", "--", "fresh", "adversarial", "--steps", "3"]
+    ran = scalewise("run", str(SCRIPTS / "train_unseen.py"), *words, "--losses", cwd=tmp_path)
+    printed = [next(tmp_path.glob(f"runs/*/*/rank{rank}.stdout.log")).read_text(encoding="utf-8") for rank in range(2)]
+    lines = [line.split() for line in printed[0].splitlines()]
+    assert [len(line) for line in lines] == [3] * 3, ran.stderr
+    assert all(isfinite(float(word)) for line in lines for word in line)
+    assert printed[1] == ""
 
 
 def test_a_page_has_a_price():
