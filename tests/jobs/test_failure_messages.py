@@ -4,6 +4,7 @@ import pytest
 
 from factories import make_spec
 from scalewise.jobs.failure_messages import needs_gpu, no_steps, refusal, script_words
+from scalewise.launch.failure_logs import exception_line
 from scalewise.records.outcome import Outcome, OutcomeKind, RankEnd
 
 USAGE = (
@@ -15,7 +16,7 @@ CLICK = ("Usage: train.py [OPTIONS]", "Try 'train.py --help' for help.", "", "Er
 
 
 def ended(kind: OutcomeKind, lines: tuple[str, ...] = (), code: int | None = 1, stack: tuple[str, ...] = ()) -> Outcome:
-    ranks = (RankEnd(0, code, None, 1.0, "own code", lines, stack),)
+    ranks = (RankEnd(0, code, None, 1.0, "own code", lines, stack, exception_line("\n".join(lines))),)
     return Outcome(kind, "rank 0 of 1 ended", "look there", 0, ranks, 0.1, 1.0, ())
 
 

@@ -34,7 +34,7 @@ def ended(kind: OutcomeKind, end: RankEnd | None = None, **spec: object) -> Run:
             "with which the script itself goes on",
         ),
         (
-            ended("raised", RankEnd(0, 1, None, 1.0, "", ("ModuleNotFoundError: No module named 'tqdm'",), ())),
+            ended("raised", RankEnd(0, 1, None, 1.0, "", (), (), "ModuleNotFoundError: No module named 'tqdm'")),
             "train.py needs the package tqdm",
             "pip install tqdm",
         ),

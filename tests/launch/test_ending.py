@@ -1,5 +1,6 @@
 """Which kind of end it was and who came to it first, from made-up evidence."""
 
+import json
 from typing import Any
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from scalewise.launch.ending import Cause, Ending, find_cause, outcome_of
 from scalewise.launch.failure_logs import RankEvidence
 from scalewise.launch.verdict import Exit, RankView, Verdict
+from scalewise.records.codec import decode, encode
+from scalewise.records.outcome import Outcome
 from scalewise.records.spec import Rehearsed
 
 WAITS = ('File "/site/torch/distributed/distributed_c10d.py", line 1 in all_reduce', 'File "train.py", line 9 in main')
@@ -151,3 +154,19 @@ def test_a_run_that_was_ended_because_it_had_enough_steps_is_a_measurement() -> 
     outcome = outcome_of([rank(0, None, steps=30), rank(1, None, steps=31)], ending(Verdict("enough")), ())
     assert (outcome.kind, outcome.first_failed_rank, outcome.measured) == ("enough", None, True)
     assert outcome.sentence == "ended after 31 steps, which were enough"
+
+
+def test_the_exception_of_each_rank_is_kept_by_itself() -> None:
+    said = "Traceback (most recent call last):\n  File ...\n[rank1]: KeyError: 'RANK'\n"
+    failed = rank(1, Exit(1, None, 2.0), stderr=said)
+    outcome = conclude([ok(0), failed], ending(Verdict("failed")), ())
+    assert outcome.first_failed is not None and outcome.first_failed.exception == "KeyError"
+    assert outcome.first_failed.raised == "KeyError: 'RANK'" and not outcome.ranks[0].exception
+
+
+def test_an_outcome_that_was_written_without_the_exception_is_still_read() -> None:
+    written = conclude([rank(0, Exit(1, None, 2.0))], ending(Verdict("failed")), ())
+    outcome = json.loads(json.dumps(encode(written)))
+    for end in outcome["ranks"]:
+        del end["raised"]
+    assert decode(Outcome, outcome).ranks[0].exception == ""

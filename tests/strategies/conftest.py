@@ -9,7 +9,8 @@ import pytest
 from scalewise.agreement.strategy_table import StrategiesAnswer
 from scalewise.jobs.measure import Here, Where, measure_here
 from scalewise.jobs.reporter import SILENT
-from scalewise.jobs.strategies import StrategiesRequest, strategies_here
+from scalewise.jobs.strategies import strategies_here
+from scalewise.jobs.strategy_runs import StrategiesRequest
 from scalewise.launch.this_machine import machine_facts
 from scalewise.plan.adhoc import script_suite
 from scalewise.plan.words import parse_changes

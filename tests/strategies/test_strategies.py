@@ -1,14 +1,15 @@
 """A script for one device trains under a strategy as if it had been written for it, and the table says how well."""
 
 import json
+import re
 
 import pytest
 from strategy_scripts import ACCUMULATED_BY_HAND, BY_HAND, DRAWN, HEAD, IN_THE_MODEL, LOADER, READ_BEFORE
 
 from scalewise.agreement.strategy_table import StrategiesAnswer, StrategyRow
 from scalewise.jobs.rehearse_request import asked_link
-from scalewise.jobs.strategies import known_strategies
 from scalewise.jobs.strategy_predictions import PredictionRequest
+from scalewise.jobs.strategy_runs import known_strategies
 from scalewise.report.documents.strategies_document import strategies_document
 from shared_servers import CommandLine
 
@@ -78,9 +79,84 @@ TWO_MODELS = LOADER.replace(
 ).replace("model(a), b)", "other(model(a)), b)")
 
 
+PARTLY_USED = LOADER.replace(
+    "optimizer = torch",
+    """
+class PartlyUsed(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.unused, self.calls = inner, nn.Linear(3, 2), 0
+    def forward(self, x):
+        return self.inner(x)
+model = PartlyUsed(model)
+optimizer = torch""",
+)
+USED_SOMETIMES = PARTLY_USED.replace("nn.Linear(3, 2)", "nn.Linear(12, 4)").replace(
+    "return self.inner(x)",
+    "self.calls += self.training\n        return self.inner(x) + (self.unused(x) if self.calls % 3 else 0)",
+)
+
+
+def test_ddp_is_told_of_parameters_that_take_no_part(room):
+    answer = room.compare(PARTLY_USED, "with_ddp", "with_zero1")
+    for one in answer.rows[1:]:
+        assert one.kind == "measured" and one.parity is not None and one.parity.kind == "same", one
+    assert any("2 parameters of the model took no part" in note and "DDP and ZeRO-1" in note for note in answer.notes)
+
+
+def test_parameters_that_are_left_out_in_some_steps_are_told_with_what_to_do(room):
+    found = row(room.compare(USED_SOMETIMES, "with_ddp", parity=False), "with_ddp")
+    assert found.kind == "failed" and "let the loss use all of them in every step" in found.reason, found
+
+
+EVALUATES = """
+    assert model(x).detach().numpy().shape == model(x).shape == (96, 4) and len(model(x).tolist()) == 96
+    assert model(x).detach()[95].shape == (4,) and "tensor(" in str(model(x).detach())
+    model.eval()
+    assert len(torch.cat([model(a) for a, _ in DataLoader(TensorDataset(x, y), batch_size=12)]).detach()) == 96
+    model.train()
+"""
+
+
+@pytest.mark.parametrize("script", [LOADER, DRAWN], ids=["loader", "drawn"])
+def test_a_script_that_evaluates_with_gradients_on_trains_what_one_rank_trains(room, script):
+    text = script.replace("    optimizer.step()\n", f"    optimizer.step(){EVALUATES}")
+    answer = room.compare(text, "with_ddp", "with_fsdp2")
+    for one in answer.rows[1:]:
+        assert one.kind == "measured" and one.parity is not None and one.parity.kind == "same", one
+
+
+MIXES = DRAWN.replace("out = model(x[rows])", "out = model(x[rows])[torch.arange(11, -1, -1)]")
+NEIGHBOURS = IN_THE_MODEL.replace("x, y):", "x, y):\n        x = torch.ones(12, 12) @ x")
+
+IN_TIME = IN_THE_MODEL.replace("x, y):", "x, y):\n        x = x.cumsum(0)")
+AUGMENTS = LOADER.replace(
+    "for a, b in DataLoader(TensorDataset(x, y), ",
+    """
+class Augmented(torch.utils.data.Dataset):
+    def __len__(self):
+        return 96
+    def __getitem__(self, index):
+        return x[index] + 0.1 * torch.randn(12), y[index]
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(list(zip(x, y)))
+for a, b in DataLoader(Augmented(), """,
+)
+
+
+@pytest.mark.parametrize("script", [AUGMENTS, AUGMENTS.replace("(Augmented()", "(Stream()")], ids=["drawn", "stream"])
+def test_a_data_set_that_draws_random_numbers_or_streams_is_compared(room, script):
+    found = row(room.compare(script, "with_ddp"), "with_ddp")
+    assert found.parity is not None and found.parity.kind == "same", found
+
+
 @pytest.mark.parametrize(
     ("script", "change", "said"),
     [
+        (MIXES, "with_ddp", "picks rows of what the model returns by their numbers"),
+        (NEIGHBOURS, "with_ddp", "the model does not compute on a part of the rows of its batch: RuntimeError: mat1"),
+        (IN_TIME, "with_ddp", "depends on the other rows of its batch"),
         (SUM, "with_ddp:accumulate=4", "the loss is a sum over samples"),
         (SUMS, "with_ddp", "the loss is a sum over samples"),
         (TWO_MODELS, "with_ddp", "the script trains more than the module that it calls (Sequential)"),
@@ -160,6 +236,16 @@ def test_a_script_for_several_ranks_is_told_the_verb_for_it(scalewise: CommandLi
     path.write_text(BY_HAND)
     done = scalewise("strategies", str(path), "--device", "cpu", "-q", cwd=tmp_path)
     assert done.returncode == 1 and "makes its own process group" in done.stderr, done.stderr
+    assert "scalewise parity train.py" in done.stderr and "scalewise run train.py" in done.stderr
+
+
+def test_runs_are_counted_over_the_whole_command(scalewise: CommandLine, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(LOADER)
+    words = ("--only", "with_ddp", "--no-parity", "--repeat", "2", "--steps", "8", "--device", "cpu")
+    done = scalewise("strategies", str(path), *words, cwd=tmp_path)
+    counts = re.findall(r"^\[(\d+)/(\d+)\]", done.stderr, re.MULTILINE)
+    assert counts == [(str(number), "8") for number in range(1, 9)], done.stderr
 
 
 def test_a_script_without_an_optimizer_step_is_refused_in_a_sentence(scalewise: CommandLine, tmp_path):

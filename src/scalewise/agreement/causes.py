@@ -49,6 +49,7 @@ def _all(
     if not first.parted("gradient"):
         yield from _stayed(other, step)
     if first.parted("gradient"):
+        yield from _uneven(other, step)
         yield from _reduction(reference, other, compared, step)
         yield from _factor(reference, other, compared, step)
     yield from _found(diagnosis)
@@ -182,8 +183,8 @@ def _batch_norm(other: ComparedRun) -> Iterator[Suspicion]:
         )
 
 
-def _weights(other: ComparedRun, step: int) -> Iterator[Suspicion]:
-    """Ranks with unequal numbers of samples or targets, whose means are averaged as if they were equal."""
+def _uneven(other: ComparedRun, step: int) -> Iterator[Suspicion]:
+    """Ranks with unequal numbers of samples, whose means are averaged as if they were equal."""
     rows = {rank: row.rows for rank, row in other.given.get(step, {}).items()}
     if len(set(rows.values())) > 1:
         numbers = ", ".join(map(str, rows.values()))
@@ -194,7 +195,11 @@ def _weights(other: ComparedRun, step: int) -> Iterator[Suspicion]:
             Change("weigh_ranks"),
             "drop_last=True, or loss = sum of losses * world_size / number of samples of all ranks",
         )
-    elif any(isinstance(note, BackwardNote) for rank in other.run.ranks for note in rank.notes):
+
+
+def _weights(other: ComparedRun, step: int) -> Iterator[Suspicion]:
+    """Ranks with unequal numbers of targets, whose means are averaged as if they were equal."""
+    if any(isinstance(note, BackwardNote) for rank in other.run.ranks for note in rank.notes):
         yield Suspicion(
             "mean-of-rank-means",
             "ranks take means over unequal numbers of targets, and these means are averaged as if they were equal",

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from scalewise.jobs.extrapolate import ExtrapolateRequest
     from scalewise.jobs.parity_runs import ParityRequest
     from scalewise.jobs.rehearse_request import RehearseRequest
-    from scalewise.jobs.strategies import StrategiesRequest
     from scalewise.jobs.strategy_predictions import PredictionRequest
+    from scalewise.jobs.strategy_runs import StrategiesRequest
     from scalewise.predict.link import Link
 
 Request = TypeVar("Request", bound="DataclassInstance")
@@ -135,7 +135,7 @@ def requested_check(options: Mapping[str, Any]) -> "CheckRequest":
 
 def requested_strategies(options: Mapping[str, Any]) -> "StrategiesRequest":
     """The request, or a BadRequest with everything that is wrong with it."""
-    from scalewise.jobs.strategies import StrategiesRequest, chosen_arms
+    from scalewise.jobs.strategy_runs import StrategiesRequest, chosen_arms
 
     asked = Arguments()
     _check_times(asked, options)

@@ -325,17 +325,11 @@ def diagnose(
 
     asked = Arguments()
     request = DiagnoseRequest(
-        script=asked.path("script", script),
-        args=asked.words("args", args),
+        **asked.script(script, args, device, limit, stall, out, in_place),
         ranks=asked.count("ranks", ranks, MOST_RANKS),
         plain=asked.flag("plain", plain),
         on_cpu=on is not None and asked.choice("on", on, Literal["cpu"]) == "cpu",
-        device=asked.choice("device", device, DeviceChoice),
-        limit_seconds=asked.seconds("limit", limit),
-        stall_seconds=asked.seconds("stall", stall),
         replays=asked.flag("replay", replay),
-        out=asked.path("out", out),
-        in_place=asked.flag("in_place", in_place),
         changes=asked.attempt(partial(parse_changes, change), ()),
     )
     if request.on_cpu and request.device == "cuda":
@@ -371,8 +365,7 @@ def parity(
 
     asked = Arguments()
     request = ParityRequest(
-        script=asked.path("script", script),
-        args=asked.words("args", args),
+        **asked.script(script, args, device, limit, stall, out, in_place),
         ranks=asked.count("ranks", ranks, MOST_RANKS),
         steps=asked.count("steps", steps, MOST_STEPS),
         against=None if against is None else asked.path("against", against),
@@ -380,12 +373,7 @@ def parity(
         resume_args=asked.words("resume_args", resume_args),
         causes=asked.flag("causes", causes),
         on_cpu=on is not None and asked.choice("on", on, Literal["cpu"]) == "cpu",
-        device=asked.choice("device", device, DeviceChoice),
-        limit_seconds=asked.seconds("limit", limit),
-        stall_seconds=asked.seconds("stall", stall),
-        in_place=asked.flag("in_place", in_place),
         changes=asked.attempt(partial(parse_changes, change), ()),
-        out=asked.path("out", out),
     )
     if request.resume and request.against is not None:
         asked.wrong("resume=True and against are two questions.", "Ask one of them.")
@@ -434,8 +422,7 @@ def rehearse(
     if price is not None and steps is None:
         asked.wrong("price is there and steps is not.", "Say how many steps the whole training has.")
     request = read.RehearseRequest(
-        script=asked.path("script", script),
-        args=asked.words("args", args),
+        **asked.script(script, args, device, limit, stall, out, in_place),
         ranks=numbers,
         link=None if link is None else asked.attempt(partial(read.asked_link, str(link), nodes, numbers[-1]), None),
         measured_asked=link is not None and read.is_measured(str(link)),
@@ -447,11 +434,6 @@ def rehearse(
         check=asked.flag("check", check) and computing_from is None,
         advice=asked.flag("advice", advice),
         also=tuple(asked.attempt(partial(read.words_of, text, in_python), ()) for text in asked.words("also", also)),
-        device=asked.choice("device", device, DeviceChoice),
-        limit_seconds=asked.seconds("limit", limit),
-        stall_seconds=asked.seconds("stall", stall),
-        out=asked.path("out", out),
-        in_place=asked.flag("in_place", in_place),
         computing_from=None if computing_from is None else asked.path("computing_from", computing_from),
         keep_computing=None if keep_computing is None else asked.path("keep_computing", keep_computing),
     )

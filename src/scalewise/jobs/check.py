@@ -138,7 +138,8 @@ def _failure(request: CheckRequest, run: Run) -> TaskVerdict | None:
         sentence = f"{name} failed, so nothing of it is checked: {_ended(outcome.sentence)}"
     words = [line for line in script_words(outcome) if line.strip()]
     last = _RANK.sub("", words[-1].strip()) if words else _last_printed(run)
-    if words and last.startswith("EOFError"):  # raised by input() at the end of an empty stdin
+    end = outcome.first_failed
+    if end is not None and end.exception == "EOFError":  # raised by input() at the end of an empty stdin
         sentence += " It asks for typed input, which it cannot get here."
     where = _stood(request.script, words or next((end.stack for end in outcome.ranks if end.stack), ()))
     return TaskVerdict(request.task, str(request.script), (), sentence, last, where, folder=str(run.folder))

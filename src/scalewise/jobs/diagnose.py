@@ -13,11 +13,11 @@ from scalewise.errors import BadRequest
 from scalewise.jobs.failure_messages import needs_gpu, no_steps, refusal, script_words
 from scalewise.jobs.measure import Here, Where, planned, suite_folder
 from scalewise.jobs.reporter import Job, Reporter
+from scalewise.jobs.requests import ScriptRequest
 from scalewise.launch.campaign import Listener, run_campaign
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
-from scalewise.plan.adhoc import script_suite
-from scalewise.plan.experiment import DeviceChoice, Examination, Suite
+from scalewise.plan.experiment import Examination, Suite
 from scalewise.plan.python_file import check_is_python, starts_ranks_itself
 from scalewise.records.examination import LauncherRow
 from scalewise.records.folder import SuiteFolder
@@ -28,21 +28,16 @@ FOUND = 2  # exit code, also for a script that failed
 
 
 @dataclass(frozen=True)
-class DiagnoseRequest:
+class DiagnoseRequest(ScriptRequest):
     """The script that the doctor examines, and the options for it."""
 
-    script: Path
-    args: tuple[str, ...] = ()
+    limit_seconds: float = 60.0
+    stall_seconds: float = 20.0
     ranks: int = 2
     nodes: tuple[int, ...] = ()  # under Slurm, on how many hosts the ranks lie; empty: on this one
     plain: bool = False
     on_cpu: bool = False
-    device: DeviceChoice = "auto"
-    limit_seconds: float = 60.0
-    stall_seconds: float = 20.0
     replays: bool = True
-    out: Path = Path("runs")
-    in_place: bool = False
     changes: tuple[Change, ...] = ()  # made from outside in every run
 
 
@@ -76,18 +71,12 @@ def diagnose_script(request: DiagnoseRequest, reporter: Reporter) -> ExaminedScr
 
 def observing_suite(request: DiagnoseRequest) -> Suite:
     """Returns a suite that has only the run for observation."""
-    return script_suite(
-        request.script,
-        request.args,
-        ranks=(1,) if request.plain else (request.ranks,),
+    return request.suite(
+        (1,) if request.plain else (request.ranks,),
         nodes=() if request.plain else request.nodes,
         launcher="slurm" if request.nodes else "fork",
         mode="python" if request.plain else "torchrun",
-        device=request.device,
-        limit_seconds=request.limit_seconds,
-        stall_seconds=request.stall_seconds,
         examination=Examination(on_cpu=request.on_cpu),
-        in_place=request.in_place,
         changes=(request.changes,),
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scalewise.analysis.caveats import load_beside
 from scalewise.errors import BadRequest
-from scalewise.launch.failure_logs import MODULE_MISSING, exception_line
+from scalewise.launch.failure_logs import MODULE_MISSING
 from scalewise.plan.python_file import starts_ranks_itself
 from scalewise.predict.answer import Refused
 from scalewise.predict.rehearsed import NotRehearsed, RehearsedRank
@@ -35,7 +35,7 @@ def refusal(outcome: Outcome, spec: RunSpec) -> BadRequest | None:
         return BadRequest(_sentence(outcome.sentence), outcome.hint)
     if outcome.kind != "raised":
         return None
-    end = first_failed(outcome)
+    end = outcome.first_failed
     return _arguments_missing(end, spec) or _package_missing(end, spec) if end is not None else None
 
 
@@ -76,18 +76,13 @@ def no_steps(outcome: Outcome, spec: RunSpec, forked: bool) -> BadRequest | None
 
 def needs_gpu(outcome: Outcome) -> bool:
     """Tells whether the script ended because there is no GPU for it."""
-    end = first_failed(outcome)
+    end = outcome.first_failed
     return end is not None and bool(_NEEDS_GPU.search("\n".join(end.last_lines)))
-
-
-def first_failed(outcome: Outcome) -> RankEnd | None:
-    """The end of the rank that failed first; None if none failed."""
-    return next((end for end in outcome.ranks if end.rank == outcome.first_failed_rank), None)
 
 
 def script_words(outcome: Outcome) -> list[str]:
     """Returns the traceback of the rank that failed first, or its last lines; nothing for other ends of a run."""
-    end = first_failed(outcome)
+    end = outcome.first_failed
     if end is None or outcome.kind not in ("raised", "killed", "out_of_memory"):
         return []
     lines = list(end.last_lines)
@@ -114,8 +109,8 @@ def _arguments_missing(end: RankEnd, spec: RunSpec) -> BadRequest | None:
 
 
 def _package_missing(end: RankEnd, spec: RunSpec) -> BadRequest | None:
-    named = exception_line("\n".join(end.last_lines))
-    missing = MODULE_MISSING.search(named) if named.startswith(("ModuleNotFoundError", "ImportError")) else None
+    absent = end.exception in ("ModuleNotFoundError", "ImportError")
+    missing = MODULE_MISSING.search(end.raised) if absent else None
     if missing is None:
         return None
     package = missing.group(1).partition(".")[0]
@@ -147,7 +142,7 @@ def waits_for_file(ranks: int, name: str, run: Run) -> Refused | None:
         row = polled[0]
         where = f"{Path(row.file).name}:{row.line}"
         return Refused(ranks, f"{name} as one of {ranks} ranks waits for another to write {row.path} ({where}).", hint)
-    end = first_failed(run.outcome)
+    end = run.outcome.first_failed
     found = _MISSING.search("\n".join(end.last_lines)) if end is not None else None
     if end is None or found is None:
         return None
@@ -338,7 +333,7 @@ def _stood(name: str, role: str, outcome: Outcome, what: str) -> str:
 
 
 def _last_word(outcome: Outcome, words: Sequence[str]) -> str:
-    end = first_failed(outcome)
+    end = outcome.first_failed
     said = next((line.strip() for line in reversed(words) if line.strip()), "")
     if said:
         return said

@@ -8,8 +8,8 @@ from scalewise.errors import BadRequest
 from scalewise.jobs.diagnose import examined_run
 from scalewise.jobs.measure import Here, Where, planned, suite_folder
 from scalewise.jobs.reporter import Reporter
-from scalewise.plan.adhoc import script_suite
-from scalewise.plan.experiment import DeviceChoice, Examination
+from scalewise.jobs.requests import ScriptRequest
+from scalewise.plan.experiment import Examination
 from scalewise.records.examination import LauncherRow
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.load import Run
@@ -22,19 +22,12 @@ MOST_LETTERS = 200  # of what a script printed last
 
 
 @dataclass(frozen=True)
-class ParityRequest:
+class ParityRequest(ScriptRequest):
     """The script whose ranks are compared with one rank, and the options for it."""
 
-    script: Path
-    args: tuple[str, ...] = ()
     ranks: int = 2
     steps: int = STEPS
     on_cpu: bool = False
-    device: DeviceChoice = "auto"
-    limit_seconds: float = 120.0
-    stall_seconds: float = 30.0
-    out: Path = Path("runs")
-    in_place: bool = False
     changes: tuple[Change, ...] = ()
     causes: bool = True
     against: Path | None = None  # another script, instead of one rank
@@ -82,17 +75,8 @@ class ParityRuns:
 
 def parity_runs(request: ParityRequest, reporter: Reporter, here: Here) -> ParityRuns:
     """Plans the runs of one rank and of several, in a folder of their own."""
-    suite = script_suite(
-        request.script,
-        request.args,
-        ranks=tuple(dict.fromkeys((1, request.ranks))),
-        device=request.device,
-        limit_seconds=request.limit_seconds,
-        stall_seconds=request.stall_seconds,
-        examination=Examination(on_cpu=request.on_cpu),
-        in_place=request.in_place,
-        changes=(request.changes,),
-    )
+    examination = Examination(on_cpu=request.on_cpu)
+    suite = request.suite((1, request.ranks), examination=examination, changes=(request.changes,))
     suite = replace(suite, name=f"{suite.experiments[0].name}-parity")
     plan = planned(suite, reporter, here)
     found = {spec.ranks: spec for spec in plan.runs}

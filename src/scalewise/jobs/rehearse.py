@@ -24,7 +24,6 @@ from scalewise.jobs.reporter import Reporter
 from scalewise.launch.campaign import Interrupts, run_campaign
 from scalewise.launch.forkserver import Servers
 from scalewise.launch.this_machine import machine_facts
-from scalewise.plan.adhoc import script_suite
 from scalewise.plan.python_file import check_is_python
 from scalewise.plan.seating import Seating, seating
 from scalewise.predict.answer import AtRanks, Base, Checked, MeasuredStep, Refused, RehearsalAnswer
@@ -58,15 +57,7 @@ class RehearsalStage:
         self.device: Device = _device(request, here.facts)
         self.seats: Seating = seating(here.facts, self.device, request.ranks)
         numbers = {1, *self.seats.counts, *(self.company(count) for count in request.ranks)}
-        suite = script_suite(
-            request.script,
-            request.args,
-            ranks=tuple(sorted(numbers)),
-            device=request.device,
-            limit_seconds=request.limit_seconds,
-            stall_seconds=request.stall_seconds,
-            in_place=request.in_place,
-        )
+        suite = request.suite(tuple(sorted(numbers)))
         suite = replace(suite, name=f"{suite.name}-rehearse")
         plan = planned(suite, reporter, here)
         self._specs = {spec.ranks: spec for spec in plan.runs}

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalewise.errors import BadRequest
-from scalewise.jobs.requests import Spelled
-from scalewise.plan.experiment import DeviceChoice
+from scalewise.jobs.requests import ScriptRequest, Spelled
 from scalewise.predict.answer import Scaling
 from scalewise.predict.catalogue import named_link
 from scalewise.predict.link import Link
@@ -21,11 +20,10 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 
 @dataclass(frozen=True)
-class RehearseRequest:
+class RehearseRequest(ScriptRequest):
     """The script of a rehearsal, its numbers of ranks, its link and other options."""
 
-    script: Path
-    args: tuple[str, ...] = ()
+    stall_seconds: float = 20.0
     ranks: tuple[int, ...] = (2, 8, 64)  # fewest first
     link: Link | None = None  # None: as measured here
     measured_asked: bool = False  # whether the measured link is used even for ranks that do not fit here
@@ -37,11 +35,6 @@ class RehearseRequest:
     check: bool = True
     advice: bool = True
     also: tuple[tuple[str, ...], ...] = ()  # further arguments, for rehearsals with other batches
-    device: DeviceChoice = "auto"
-    limit_seconds: float = 120.0
-    stall_seconds: float = 20.0
-    out: Path = Path("runs")
-    in_place: bool = False
     computing_from: Path | None = None  # a record of computing on another machine, used instead of rehearsals here
     keep_computing: Path | None = None  # the file for such a record of the rehearsals here
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from scalewise.errors import BadRequest
@@ -41,6 +42,34 @@ class SilentListener:
 
     def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
         """Called for a run that had been made before."""
+
+
+@dataclass(frozen=True)
+class PartOfAll:
+    """A listener that counts the runs of one campaign among all runs of a command."""
+
+    inner: Listener
+    before: int  # runs that were made already
+    after: int  # runs that follow at most
+
+    def started(self, index: int, total: int, spec: RunSpec) -> None:
+        """Called when a run begins."""
+        self.inner.started(*self._counted(index, total), spec)
+
+    def pulses(self, spec: RunSpec, pulses: tuple[Pulse, ...], seconds: float) -> None:
+        """Called with the signs of life of a run's ranks."""
+        self.inner.pulses(spec, pulses, seconds)
+
+    def ended(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
+        """Called when a run has ended."""
+        self.inner.ended(*self._counted(index, total), spec, outcome)
+
+    def skipped(self, index: int, total: int, spec: RunSpec, outcome: Outcome) -> None:
+        """Called for a run that had been made before."""
+        self.inner.skipped(*self._counted(index, total), spec, outcome)
+
+    def _counted(self, index: int, total: int) -> tuple[int, int]:
+        return self.before + index, self.before + total + self.after
 
 
 class Silent:

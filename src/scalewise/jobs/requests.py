@@ -5,7 +5,7 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast, get_args
 
@@ -115,6 +115,20 @@ class Arguments:
             return 1.0
         return float(value)
 
+    def script(
+        self, script: object, args: object, device: object, limit: object, stall: object, out: object, in_place: object
+    ) -> dict[str, Any]:
+        """Reads the fields of a `ScriptRequest`."""
+        return {
+            "script": self.path("script", script),
+            "args": self.words("args", args),
+            "device": self.choice("device", device, DeviceChoice),
+            "limit_seconds": self.seconds("limit", limit),
+            "stall_seconds": self.seconds("stall", stall),
+            "out": self.path("out", out),
+            "in_place": self.flag("in_place", in_place),
+        }
+
     def choice(self, name: str, value: object, allowed: Any) -> Any:
         """Reads one of the words of a `Literal`."""
         words = get_args(allowed)
@@ -144,6 +158,30 @@ def public(function: Callable[P, R]) -> Callable[P, R]:
 
 def _ended(sentence: str) -> str:
     return sentence if sentence.endswith((".", "?")) else f"{sentence}."
+
+
+@dataclass(frozen=True)
+class ScriptRequest:
+    """The script of a request, and how its runs are made: what all verbs share that run a script more than once."""
+
+    script: Path
+    args: tuple[str, ...] = ()
+    device: DeviceChoice = "auto"
+    limit_seconds: float = 120.0
+    stall_seconds: float = 30.0
+    out: Path = Path("runs")
+    in_place: bool = False
+
+    def suite(self, ranks: tuple[int, ...], **more: Any) -> Suite:
+        """Returns the suite that runs the script on these numbers of ranks."""
+        from scalewise.plan.adhoc import script_suite
+
+        same = {name: getattr(self, name) for name in ("device", "limit_seconds", "stall_seconds", "in_place")}
+        return script_suite(self.script, self.args, ranks=tuple(dict.fromkeys(ranks)), **same, **more)
+
+    def same_script(self) -> dict[str, Any]:
+        """Returns these fields by name, for another request about the same script."""
+        return {one.name: getattr(self, one.name) for one in fields(ScriptRequest)}
 
 
 @dataclass(frozen=True)

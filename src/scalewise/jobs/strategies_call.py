@@ -10,9 +10,9 @@ from scalewise.errors import BadRequest
 from scalewise.jobs.rehearse_request import MOST_RANKS, asked_link, is_measured, size_in_bytes
 from scalewise.jobs.reporter import SILENT, Reporter
 from scalewise.jobs.requests import Arguments, in_python, public
-from scalewise.jobs.strategies import ENOUGH_STEPS, REPEATS, StrategiesRequest, chosen_arms
 from scalewise.jobs.strategies import strategies as compared
 from scalewise.jobs.strategy_predictions import PredictionRequest
+from scalewise.jobs.strategy_runs import ENOUGH_STEPS, REPEATS, StrategiesRequest, chosen_arms
 from scalewise.plan.adhoc import check_script
 from scalewise.plan.experiment import DeviceChoice
 
@@ -87,19 +87,13 @@ def strategies(
     chosen = asked.words("only", only)
     numbers = asked.counts("predict", predict, MOST_RANKS) if predict else ()
     request = StrategiesRequest(
-        script=asked.path("script", script),
-        args=asked.words("args", args),
+        **asked.script(script, args, device, limit, stall, out, in_place),
         ranks=asked.count("ranks", ranks, least=1 if predict else 2),
         only=chosen,
         steps=asked.count("steps", steps),
         repeats=asked.count("repeat", repeat),
         parity=asked.flag("parity", parity),
         causes=asked.flag("causes", causes),
-        device=asked.choice("device", device, DeviceChoice),
-        limit_seconds=asked.seconds("limit", limit),
-        stall_seconds=asked.seconds("stall", stall),
-        in_place=asked.flag("in_place", in_place),
-        out=asked.path("out", out),
         predict=asked.attempt(lambda: _prediction(numbers, link, per_node, memory), None),
     )
     asked.attempt(partial(chosen_arms, chosen), ())

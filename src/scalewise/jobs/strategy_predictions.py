@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from scalewise.agreement.strategy_table import PredictedRow
 from scalewise.jobs.failure_messages import refused
@@ -11,7 +10,7 @@ from scalewise.jobs.measure import Here
 from scalewise.jobs.rehearse import RehearsalStage
 from scalewise.jobs.rehearse_request import RehearseRequest
 from scalewise.jobs.reporter import Reporter
-from scalewise.plan.experiment import DeviceChoice
+from scalewise.jobs.requests import ScriptRequest
 from scalewise.predict.answer import Refused
 from scalewise.predict.link import Link
 from scalewise.predict.links import AskedLink, Links
@@ -35,31 +34,20 @@ class PredictionRequest:
     memory_bytes: float | None = None
 
 
-@dataclass(frozen=True)
-class Subject:
-    """The script that is rehearsed, as the measured runs have it."""
-
-    script: Path
-    args: tuple[str, ...]
-    device: DeviceChoice
-    limit_seconds: float
-    stall_seconds: float
-    out: Path
-    in_place: bool
-    samples: float | None  # in a step of one rank, which all ranks together have
-
-
 def predicted_rows(
     asked: PredictionRequest,
-    subject: Subject,
+    script: ScriptRequest,
+    samples: float | None,
     arms: Sequence[tuple[str, str, tuple[Change, ...]]],
     reporter: Reporter,
     here: Here,
 ) -> tuple[PredictedRow, ...]:
-    """A row for each strategy and number of ranks; strategies are given by name, change in words, and changes."""
+    """A row for each strategy and number of ranks; strategies are given by name, change in words, and changes.
+
+    `samples`: in a step of one rank, which all ranks together have.
+    """
     request = RehearseRequest(
-        script=subject.script,
-        args=subject.args,
+        **script.same_script(),
         ranks=asked.ranks,
         link=asked.link,
         measured_asked=asked.measured_asked,
@@ -67,11 +55,6 @@ def predicted_rows(
         memory_bytes=asked.memory_bytes,
         check=False,
         advice=False,
-        device=subject.device,
-        limit_seconds=subject.limit_seconds,
-        stall_seconds=subject.stall_seconds,
-        out=subject.out,
-        in_place=subject.in_place,
     )
     stage = RehearsalStage(request, reporter, here)
     needed = asked.link is None or stage.device == "cpu"
@@ -86,7 +69,7 @@ def predicted_rows(
         for ranks, run in runs.items():
             why = _why_not(run, results[ranks]) or _no_link(links, ranks)
             row = PredictedRow(name, text, ranks, why)
-            found.append(row if why else _predicted(row, ready, links, asked, subject))
+            found.append(row if why else _predicted(row, ready, links, asked, samples))
     return tuple(found)
 
 
@@ -108,13 +91,12 @@ def _no_link(links: Links, ranks: int) -> str:
 
 
 def _predicted(
-    row: PredictedRow, ready: dict[int, RehearsedRank], links: Links, asked: PredictionRequest, subject: Subject
+    row: PredictedRow, ready: dict[int, RehearsedRank], links: Links, asked: PredictionRequest, samples: float | None
 ) -> PredictedRow:
     one, link = ready[row.ranks], links.asked(row.ranks)
     assert isinstance(link, Link)
     sharing = links.sharing(row.ranks)
     made = predict(one, link, sharing, spread_over(link, tuple(ready.values()), (), one, sharing))
-    samples = subject.samples
     rate = made.step.through(lambda seconds: samples / seconds, positive=True) if samples else None
     fits = None
     if asked.memory_bytes is not None and made.peak_bytes is not None:

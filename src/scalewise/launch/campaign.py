@@ -239,9 +239,8 @@ class _Maker:
 
 def _reason(outcome: Outcome) -> str:
     """The error that the part of the watcher raised, shortened."""
-    ends = [end for end in outcome.ranks if end.rank == outcome.first_failed_rank]
-    named = exception_line("\n".join(ends[0].last_lines)) if ends else ""
-    return shortened(named, 200) or "it raised an error"
+    end = outcome.first_failed
+    return shortened(end.raised if end is not None else "", 200) or "it raised an error"
 
 
 def _prepare(spec: RunSpec, run: RunFolder, machine: MachineFacts) -> None:

@@ -170,6 +170,7 @@ def _rank_end(each: RankEvidence, wall_seconds: float) -> RankEnd:
         doing=each.view.state,
         last_lines=last_lines(each.stderr),
         stack=each.stack,
+        raised=exception_line(each.stderr),
     )
 
 

@@ -180,6 +180,9 @@ class LoadingRow:
     pin_ns: int = 0  # copying to pinned memory, in the rank
 
 
+UNUSED_PARAMETERS = "unused parameters"  # that a change found at the model's first call
+
+
 @dataclass(frozen=True)
 class MeasuredRow:
     """A number that a change measured where it took effect."""

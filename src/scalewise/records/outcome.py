@@ -74,6 +74,12 @@ class RankEnd:
     doing: str  # its last known state: forward, backward, all_reduce, ...
     last_lines: tuple[str, ...]  # of its stderr
     stack: tuple[str, ...]  # Python stack, innermost first, when the run hung
+    raised: str = ""  # as its traceback ends: `ValueError: no`; empty: no exception, or a run made before this was kept
+
+    @property
+    def exception(self) -> str:
+        """The type of the exception that ended it, such as `ValueError`; empty if none did."""
+        return self.raised.partition(":")[0].strip()
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,11 @@ class Outcome:
     raised_by: tuple[str, ...] = ()  # of watcher_failed: the concerns of `records.wrapped` that may have raised
     world: World | None = None  # None: not recorded
     hosts: tuple[str, ...] = ()  # of its ranks, the first ranks first; empty: one host, which its ranks name
+
+    @property
+    def first_failed(self) -> RankEnd | None:
+        """The end of the rank that failed first; None if none failed."""
+        return next((end for end in self.ranks if end.rank == self.first_failed_rank), None)
 
     @property
     def measured(self) -> bool:

@@ -40,10 +40,10 @@ class SettingsOfGroupsRow:
 
 @dataclass(frozen=True)
 class GivenRow:
-    """The data that trained modules were given since the last step, in sums that do not depend on its order."""
+    """The data since the last step from which modules learnt, in sums that do not depend on its order."""
 
     step: int
-    calls: int  # of outermost modules
+    calls: int  # of outermost modules, whose results a backward pass reached
     rows: int  # of the first tensor of each call
     digests: tuple[str, ...]  # for each tensor of a call, the sum over the digests of its rows
     across: tuple[str, ...] = ()  # likewise, of slices along the second dimension: some models take time first

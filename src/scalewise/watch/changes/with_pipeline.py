@@ -19,8 +19,9 @@ from scalewise.records.examination import MeasuredRow
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.strategy.blocks import repeated_blocks
 from scalewise.watch.strategy.shares import span
-from scalewise.watch.strategy.single_device import CannotApply, ModelCall, PassByParts, SingleDevice, Strategy, Trained
-from scalewise.watch.strategy.stand_ins import StandIn, tensors_in_order
+from scalewise.watch.strategy.single_device import SingleDevice
+from scalewise.watch.strategy.stand_ins import StandIn, in_one_line, tensors_in_order
+from scalewise.watch.strategy.strategies import CannotApply, ModelCall, PassByParts, Strategy, Trained
 from scalewise.watch.strategy.whole_norm import clip_by_whole_norm
 
 NAME = "with_pipeline"
@@ -198,8 +199,7 @@ def _stage_of(trained: Trained, rows: int) -> tuple[Any, dict[str, str]]:
             warnings.simplefilter("ignore")  # torch's exporter warns of its own calls
             pipe = traced(model, tuple(given), named, {blocks[cut][0]: SplitPoint.BEGINNING for cut in cuts})
     except Exception as error:
-        first = str(error).strip().splitlines()[0][:200] if str(error).strip() else ""
-        raise CannotApply(f"torch.export cannot follow its layers: {type(error).__name__}: {first}") from error
+        raise CannotApply(f"torch.export cannot follow its layers: {in_one_line(error)}") from error
     if pipe.num_stages != ranks:
         raise CannotApply(f"its layers are no chain: they make {pipe.num_stages} stages and not {ranks}")
     stages = [pipe.get_stage_module(number) for number in range(ranks)]

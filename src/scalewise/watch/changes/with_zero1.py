@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from torch.optim.optimizer import Optimizer
@@ -9,7 +10,8 @@ from torch.optim.optimizer import Optimizer
 from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.changes.with_ddp import wrapped
 from scalewise.watch.recorder import Recorder
-from scalewise.watch.strategy.single_device import CannotApply, SingleDevice, Strategy, Trained
+from scalewise.watch.strategy.single_device import SingleDevice
+from scalewise.watch.strategy.strategies import CannotApply, Strategy, Trained
 
 NAME = "with_zero1"
 CHANGE = Declared(least_ranks=2, strategies={"ZeRO-1": "with_zero1"})
@@ -17,13 +19,13 @@ CHANGE = Declared(least_ranks=2, strategies={"ZeRO-1": "with_zero1"})
 
 def install(recorder: Recorder, settings: Mapping[str, AxisValue]) -> None:
     """Wraps the model, and lets the steps of the script's optimizers be made by others."""
-    SingleDevice(recorder, Strategy(NAME, _applied))
+    SingleDevice(recorder, Strategy(NAME, partial(_applied, recorder)))
 
 
-def _applied(trained: Trained) -> Any:
+def _applied(recorder: Recorder, trained: Trained) -> Any:
     for optimizer in trained.optimizers:
         _divide(optimizer)
-    return wrapped(trained)
+    return wrapped(recorder, NAME, trained)
 
 
 def _divide(optimizer: Optimizer) -> None:

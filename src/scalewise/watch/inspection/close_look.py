@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from scalewise.records.inspection import LOGICAL_PREFIX, DeviceMemoryRow, MemoryByLineRow, MemoryPartsRow
 from scalewise.watch.inspection.ledger import Books, Moment, Operations, StorageEntry, text_of_line
-from scalewise.watch.inspection.tensor_places import device_of, storage_bytes
+from scalewise.watch.inspection.tensor_places import device_of, local_part, own_parameters, storage_bytes
 from scalewise.watch.seams import Given, Guard, seam
 
 MOST_LINES = 100  # of a step; the rest is small, and its sum is known from the parts
@@ -49,12 +49,25 @@ class CloseLook:
             self._on = True
             self._weights = list(root.parameters())
             for parameter in self._weights:
-                self._books.ledger.label(self._books.own(parameter, "weights"), "weights")
+                self._books.sharded |= local_part(parameter) is not parameter
+                self._books.ledger.label(self._books.own(local_part(parameter), "weights"), "weights")
                 self._devices.add(device_of(parameter))
             for buffer in root.buffers():
                 self._books.own(buffer, "other")
         self._books.ledger.begin_step()
         self._enter_mode()
+
+    def see_gathered(self, module: nn.Module) -> None:
+        """Enters the whole parameters that FSDP has gathered for a module: they are weights for that time."""
+        if self._on and self._books.sharded:
+            for one in own_parameters(module):
+                if local_part(one) is one:
+                    self._books.ledger.label(self._books.own(one, "weights"), "weights")
+
+    def resized(self, args: tuple[Any, ...], kwargs: Given, result: Any) -> None:
+        """Enters the new size of a storage."""
+        if self._on:
+            self._books.ledger.resize(args[0])
 
     def begin_forward(self) -> None:
         """Begins to count what autograd keeps for backward."""
@@ -154,7 +167,7 @@ class CloseLook:
         ]
 
     def _enter_all(self, tensors: Iterable[torch.Tensor], purpose: str) -> None:
-        for tensor in tensors:
+        for tensor in map(local_part, tensors):
             if tensor.layout is torch.strided:
                 self._books.ledger.label(self._books.own(tensor, purpose), purpose)
 
@@ -230,6 +243,7 @@ class SavedTensors:
         return tensor
 
     def _keep(self, tensor: torch.Tensor) -> None:
+        tensor = local_part(tensor)
         entry = self._books.own(tensor, "data")  # what no operation has made so far was there before
         if entry.purpose == "other":
             self._books.ledger.label(entry, "activations")

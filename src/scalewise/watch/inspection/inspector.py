@@ -55,6 +55,7 @@ class Inspector:
         self._look = CloseLook(self, self.broke)
         self._use = DeviceUse(recorder, folder)
         self._timeline: LayerTimes | None = LayerTimes(self.broke)
+        self._looks = True  # at memory, in the first steps
         self._module_hooks: list[Any] = []
         self._scaling = False  # a scaler is at its step, and has shown its gradients
 
@@ -72,6 +73,7 @@ class Inspector:
         # Nothing may be looked at when something is compiled, as hooks and modes would change it; gradients still are.
         seam(torch, "compile").before(self, self._before_compile)
         self._look.saved.step_aside_for_transforms(self)
+        seam(torch.UntypedStorage, "resize_").after(self, self._look.resized)
         self._use.install()
         atexit.register(self._guarded(self._finish))
 
@@ -106,6 +108,7 @@ class Inspector:
     def _after_module(self, module: nn.Module, inputs: Any, output: Any) -> None:
         self._depth.modules = max(0, self._depth.modules - 1)
         if torch.is_grad_enabled() and not self._in_backward:
+            self._look.see_gathered(module)
             self._quietly("timeline", lambda timeline: timeline.after(module, inputs, output))
         if not self._depth.modules and not in_main_thread():
             self._look.leave_thread()
@@ -173,12 +176,14 @@ class Inspector:
         self._close_step(last=self.step + 1 not in LOOK_STEPS)
         self.step = step = self._recorder.step
         if self._timeline is not None and any(is_traceable_wrapper_subclass(one) for one in root.parameters()):
-            self._stop_looking("the parameters are sharded tensors, which lie elsewhere than they say")
+            self._leave_out(
+                "layers and transfers", "the parameters are sharded tensors, which lie elsewhere than they say"
+            )
+        timing = step in TIMED_STEPS
+        self._quietly("timeline", lambda timeline: timeline.begin_step(root, step, timing))
+        if self._looks and step in LOOK_STEPS:
+            self._look.begin_step(root)
         if self._timeline is not None:
-            timing = step in TIMED_STEPS
-            self._quietly("timeline", lambda timeline: timeline.begin_step(root, step, timing))
-            if step in LOOK_STEPS:
-                self._look.begin_step(root)
             self._use.count(step)
 
     def _close_step(self, last: bool) -> None:
@@ -208,10 +213,14 @@ class Inspector:
         for hook in self._module_hooks:
             hook.remove()
         self._module_hooks = []
-        self._timeline = None
+        self._looks = False
         self._look.stop()
+        self._leave_out("layers, memory and transfers", why)
+
+    def _leave_out(self, what: str, why: str) -> None:
+        self._timeline = None
         self._use.refuse_count(why)
-        self._abstain("layers, memory and transfers", why)
+        self._abstain(what, why)
 
     def _show_gradients(self, optimizer: Optimizer, scale: float) -> None:
         if self._recorder.step in QUIET_STEPS:

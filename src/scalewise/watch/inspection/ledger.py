@@ -51,7 +51,7 @@ class Ledger:
         """Begins to count the peaks of a new step; those of the devices go on."""
         self._book_deaths()
         self.peak_bytes = self._now
-        self._at_peak: list[StorageEntry] | None = None
+        self._at_peak: list[tuple[StorageEntry, int]] | None = None  # with the sizes of that moment
         self._purpose_peaks = Counter(self._for_purpose)
 
     def own(
@@ -75,6 +75,16 @@ class Ledger:
                 entry.device = device
                 self._charge(entry, entry.size)
 
+    def resize(self, storage: Any) -> None:
+        """Enters the size that a storage has now: FSDP gives back what it has gathered by making it empty."""
+        with self._lock:
+            self._book_deaths()
+            entry = self._alive.get(storage._cdata)
+            if entry is not None:
+                self._shrinks()
+                self._charge(entry, storage.nbytes() - entry.size)
+                entry.size = storage.nbytes()
+
     def label(self, entry: StorageEntry, purpose: str) -> None:
         """Gives a storage a purpose if it is stronger than the present one: a saved weight stays a weight."""
         with self._lock:
@@ -97,19 +107,27 @@ class Ledger:
     def at_peak(self) -> dict[str, int]:
         """The bytes by purpose at the step's peak, with the purposes as known now."""
         found: Counter[str] = Counter()
-        for entry in self._peak_entries():
-            found[entry.purpose] += entry.size
+        for entry, size in self._peak_entries():
+            found[entry.purpose] += size
         return {purpose: found[purpose] for purpose in PURPOSES if found[purpose]}
 
     def lines_at_peak(self) -> list[tuple[str, tuple[str, int], int]]:
         """The bytes at the step's peak by purpose and by the script's line that made them, the largest first."""
         found: Counter[tuple[str, tuple[str, int]]] = Counter()
-        for entry in self._peak_entries():
-            found[entry.purpose, entry.line] += entry.size
+        for entry, size in self._peak_entries():
+            found[entry.purpose, entry.line] += size
         return [(purpose, line, size) for (purpose, line), size in found.most_common()]
 
-    def _peak_entries(self) -> list[StorageEntry]:
-        return list(self._alive.values()) if self._at_peak is None else self._at_peak
+    def _peak_entries(self) -> list[tuple[StorageEntry, int]]:
+        return self._sizes() if self._at_peak is None else self._at_peak
+
+    def _sizes(self) -> list[tuple[StorageEntry, int]]:
+        return [(entry, entry.size) for entry in self._alive.values()]
+
+    def _shrinks(self) -> None:
+        """Keeps what is there if it was never more: memory shrinks now, so this is the peak."""
+        if self._at_peak is None and self._now == self.peak_bytes:
+            self._at_peak = self._sizes()
 
     def _new(self, storage: Any, device: str, purpose: str) -> StorageEntry:
         entry = StorageEntry(storage._cdata, storage.nbytes(), device, purpose)
@@ -132,8 +150,7 @@ class Ledger:
         while self._dead:
             entry = self._dead.popleft()
             if self._alive.get(entry.key) is entry:
-                if self._at_peak is None and self._now == self.peak_bytes:
-                    self._at_peak = list(self._alive.values())  # memory shrinks now, so this is the peak
+                self._shrinks()
                 del self._alive[entry.key]
                 self._charge(entry, -entry.size)
 
@@ -159,7 +176,9 @@ class Operations(TorchDispatchMode):
         self._books = books
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Runs one operation of the thread and enters it into the books."""
+        """Runs one operation of the thread and enters it into the books; one on shards comes back part by part."""
+        if any(issubclass(one, torch.Tensor) and hasattr(one, "__tensor_flatten__") for one in types):
+            return NotImplemented
         result = func(*args, **(kwargs or {}))
         self._books.see(func, args, kwargs or {}, result)
         return result
@@ -172,6 +191,7 @@ class Books:
         self.ledger = Ledger()
         self.transfers: list[TransferRow] = []
         self.on = True
+        self.sharded = False  # parameters lie in parts on several ranks, so that no message is a bucket of DDP's
         self._moment = moment
         self._broke = broke
 
@@ -200,7 +220,7 @@ class Books:
             entry = self.ledger.own(tensor, place or str(tensor.device), purpose, self._line)
             if entries and entries[0].purpose == "weights" and entry is not entries[0]:
                 self._copied(entry, inputs[0], tensor, move is not None)
-        if func.namespace == "c10d" and self._moment.phase == "backward":
+        if func.namespace == "c10d" and self._moment.phase == "backward" and not self.sharded:
             for entry in entries:
                 self.ledger.label(entry, "buckets")  # unless they turn out to be the gradients themselves
 

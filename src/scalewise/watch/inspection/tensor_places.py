@@ -37,11 +37,16 @@ def own_parameters(module: nn.Module) -> list[torch.Tensor]:
     return [one for one in held.values() if isinstance(one, torch.Tensor)]
 
 
+def local_part(tensor: torch.Tensor) -> torch.Tensor:
+    """The part of a sharded tensor that is on this rank; any other tensor as it is."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
 def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
     """The bytes of all storages, each counted once; for a sharded tensor those of this rank's shard."""
     sizes = {}
     for tensor in tensors:
-        storage = getattr(tensor, "_local_tensor", tensor).untyped_storage()
+        storage = local_part(tensor).untyped_storage()
         sizes[storage._cdata] = storage.nbytes()
     return sum(sizes.values())
 

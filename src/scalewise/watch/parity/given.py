@@ -4,6 +4,7 @@ import hashlib
 import io
 import struct
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,29 @@ def install(recorder: Recorder, folder: RunFolder, compared: Examined, tensors: 
     """Hooks into all sources if what they give is kept, else into modules alone."""
     given = _Given(recorder, folder, tensors, compared.keeps_given)
     sources = given.sources = Sources(recorder, given.take)
+    sources.returned = given.returned
     tensors.on_step.append(given.step_begins)
     sources.install(loaders=compared.keeps_given, draws=compared.keeps_given)
     seam(torch, "manual_seed", also=[torch.random]).before(recorder, given.seeding)
+
+
+@dataclass
+class _Call:
+    """One call of a trained module."""
+
+    rows: int
+    digests: list[tuple[int, int]]  # of each tensor: along its first dimension, and along its second
+    learnt: bool = True  # the gradient came by
+
+    def learn(self, gradient: torch.Tensor) -> None:
+        """Notes that a gradient reached what the call returned."""
+        self.learnt = True
+
+
+def _by_leaf(calls: list[_Call]) -> list[list[tuple[int, int]]]:
+    """The digests of each tensor over all calls that have as many tensors."""
+    most = max((len(one.digests) for one in calls), default=0)
+    return [[one.digests[leaf] for one in calls if leaf < len(one.digests)] for leaf in range(most)]
 
 
 class _Given:
@@ -44,8 +65,7 @@ class _Given:
         self._path = Path(str(folder.path)) / GIVEN_FILE.format(recorder.rank)
         self._left = MOST_BYTES
         self._told: set[str] = set()
-        self._digests: list[list[int]] = []  # of each tensor: along its first dimension, and along its second
-        self._rows = self._calls = 0
+        self._calls: list[_Call] = []
         self.sources: Sources | None = None
 
     def take(self, key: Key, value: Any) -> Any:
@@ -62,23 +82,30 @@ class _Given:
 
     def step_begins(self, step: int) -> None:
         """Writes what the step rests on."""
-        along, across = (tuple(f"{one[dim]:016x}" for one in self._digests) for dim in (0, 1))
-        self._recorder.journal.row(GivenRow(step, self._calls, self._rows, along, across, _generator()))
-        self._digests, self._rows, self._calls = [], 0, 0
+        calls, self._calls = [one for one in self._calls if one.learnt], []
+        sums = [[sum(one) % 2**64 for one in zip(*leaf, strict=True)] for leaf in _by_leaf(calls)]
+        along, across = (tuple(f"{one[dim]:016x}" for one in sums) for dim in (0, 1))
+        rows = sum(one.rows for one in calls)
+        self._recorder.journal.row(GivenRow(step, len(calls), rows, along, across, _generator()))
+
+    def returned(self, result: Any) -> None:
+        """Waits for a gradient of what a module has returned: without one, the call was an evaluation."""
+        if not self._tensors.left or not self._calls:
+            return
+        plain = [one for one in tensors_in(result) if type(one) is torch.Tensor]
+        self._calls[-1].learnt = not plain  # of what is no plain tensor it cannot be told
+        for one in plain:
+            if one.requires_grad:
+                one.register_hook(self._calls[-1].learn)
 
     def seeding(self, args: tuple[Any, ...], kwargs: Given) -> None:
         """Tells that the script seeds torch itself."""
         self._tell("seeded", "torch.manual_seed")
 
     def _see(self, value: Any) -> None:
-        self._calls += 1
         leaves = [one for one in tensors_in(value) if not one.requires_grad and one.dim()][:_MOST_LEAVES]
-        self._rows += leaves[0].shape[0] if leaves else 0
-        for index, leaf in enumerate(leaves):
-            if index == len(self._digests):
-                self._digests.append([0, 0])
-            for dim in range(min(2, leaf.dim())):
-                self._digests[index][dim] = (self._digests[index][dim] + _digest(leaf.transpose(0, dim))) % 2**64
+        digests = [(_digest(leaf), _digest(leaf.transpose(0, 1)) if leaf.dim() > 1 else 0) for leaf in leaves]
+        self._calls.append(_Call(leaves[0].shape[0] if leaves else 0, digests))
 
     def _keep_start(self, module: nn.Module) -> None:
         for name, (shape, values, places, _, _) in self._tensors.parts(module):

@@ -30,6 +30,7 @@ class Sources:
     def __init__(self, recorder: Recorder, take: Take) -> None:
         self.recorder = recorder
         self.take = take
+        self.returned: Callable[[Any], None] = lambda result: None  # called with what the outermost module returns
         self.inside: nn.Module | None = None  # the outermost module under way
         self.fetching = False  # inside a loader's `__next__`, whose own draws are no source
         self.loaded = False  # a loader has delivered
@@ -81,7 +82,9 @@ class Sources:
             try:
                 if inputs:
                     args, kwargs = self.hand(self.next("input"), (args, kwargs))
-                return original(module, *args, **kwargs)
+                result = original(module, *args, **kwargs)
+                self.returned(result)
+                return result
             finally:
                 self.inside = None
                 if inputs:

@@ -5,8 +5,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
 
 from scalewise.watch.call_arguments import receiver
 from scalewise.watch.seams import Given, Guard, seam
@@ -28,43 +28,86 @@ def span(rows: int, part: int, parts: int) -> Span:
     return begin, begin + least + (part < more)
 
 
-class LoaderShares:
-    """The loaders whose training batches are divided: a rank fetches only its own rows of each batch."""
+class WholeBatch(list[Any]):
+    """The numbers of the samples of a whole batch, of which a rank keeps its own rows when they have been fetched."""
 
-    def __init__(self, guard: Guard, abstain: Callable[[str], None]) -> None:
+    rank: int
+    ranks: int
+
+    def own(self, samples: Any) -> Any:
+        """The rank's share of what was fetched."""
+        return _own_rows(samples, self.rank, self.ranks) if isinstance(samples, list) else samples
+
+
+def _own_rows(rows: list[Any], rank: int, ranks: int) -> list[Any]:
+    """The rows of a rank; where there are fewer than ranks, some take a row that another has, too."""
+    begin, end = span(len(rows), rank, ranks)
+    return rows[begin:end] or rows[rank % max(1, len(rows)) :][:1]
+
+
+class LoaderShares:
+    """The loaders whose training batches are divided: a rank fetches only its own rows of each batch.
+
+    It fetches all and keeps its own where samples come in a stream, and where ranks are compared with one rank: a data
+    set that draws random numbers for each sample then draws the same.
+    """
+
+    def __init__(
+        self, guard: Guard, abstain: Callable[[str], None], evaluates: Callable[[], bool], fetches_all: bool
+    ) -> None:
         self.fed = False  # a loader whose batches are divided has begun
-        self._abstain = abstain
+        self._abstain, self._evaluates, self._fetches_all = abstain, evaluates, fetches_all
         seam(DataLoader, "__init__").after(guard, self._made)
         seam(DataLoader, "__iter__").before(guard, self._begins)
+        for fetcher in (_MapDatasetFetcher, _IterableDatasetFetcher):
+            seam(fetcher, "fetch").around(_fetch)
 
     def _made(self, args: tuple[Any, ...], kwargs: Given, result: None) -> None:
         loader = receiver(args, kwargs)
         if loader.batch_sampler is not None:
+            fetches_all = self._fetches_all or isinstance(loader.dataset, IterableDataset)
+            shares = _Shares(loader.batch_sampler, self._abstain, self._evaluates, fetches_all)
             # The class refuses a new value by attribute, as it would have no effect on workers that have begun.
-            object.__setattr__(loader, "batch_sampler", _Shares(loader.batch_sampler, self._abstain))
+            object.__setattr__(loader, "batch_sampler", shares)
 
     def _begins(self, args: tuple[Any, ...], kwargs: Given) -> None:
-        if isinstance(receiver(args, kwargs).batch_sampler, _Shares) and torch.is_grad_enabled():
+        if isinstance(receiver(args, kwargs).batch_sampler, _Shares) and not self._evaluates():
             self.fed = True
 
 
-class _Shares:
-    """A batch sampler that yields a rank's own rows of each batch; without gradients, all rows."""
+def _fetch(call: Any, fetcher: Any, index: Any) -> Any:
+    """Fetches a whole batch, and lets only the rank's own samples become one."""
+    if not isinstance(index, WholeBatch):
+        return call(fetcher, index)
+    collate = fetcher.collate_fn
+    fetcher.collate_fn = lambda samples: collate(index.own(samples))
+    try:
+        return call(fetcher, index)
+    finally:
+        fetcher.collate_fn = collate
 
-    def __init__(self, whole: Any, abstain: Callable[[str], None]) -> None:
+
+class _Shares:
+    """A batch sampler that yields a rank's own rows of each batch; in an evaluation, all rows."""
+
+    def __init__(
+        self, whole: Any, abstain: Callable[[str], None], evaluates: Callable[[], bool], fetches_all: bool
+    ) -> None:
         self.whole = whole
-        self._abstain = abstain
+        self._abstain, self._evaluates, self._fetches_all = abstain, evaluates, fetches_all
 
     def __iter__(self) -> Iterator[Sequence[Any]]:
-        divided = torch.is_grad_enabled()  # evaluation is not divided: what a script prints of it is of all samples
+        divided = not self._evaluates()  # what a script prints of an evaluation is of all samples
         rank, ranks = rank_and_ranks()
         for number, batch in enumerate(self.whole):
-            rows = list(batch)
-            begin, end = span(len(rows), rank, ranks)
+            rows = WholeBatch(batch)
+            rows.rank, rows.ranks = rank, ranks
             if divided and len(rows) < ranks and not number:
                 self._abstain(TOO_FEW.format(rows=len(rows), ranks=ranks))
-            # A last batch that is smaller than the ranks are many: some take a row that another has, too.
-            yield rows if not divided else rows[begin:end] or rows[rank % len(rows) :][:1]
+            if not divided:
+                yield list(rows)
+            else:
+                yield rows if self._fetches_all else _own_rows(list(rows), rank, ranks)
 
     def __len__(self) -> int:
         return len(self.whole)

@@ -6,9 +6,9 @@ instead. It may also divide a rank's share into micro-batches, or make the passe
 
 import contextlib
 import os
+import re
 import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from scalewise.watch.examination.backward import reductions
 from scalewise.watch.hooks.batch_rows import first_tensor, takes_time_first
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.seams import Given, seam, step_hooks
+from scalewise.watch.strategy.row_by_row import check_row_by_row
 from scalewise.watch.strategy.shares import TOO_FEW, LoaderShares, Span, rank_and_ranks, span
 from scalewise.watch.strategy.stand_ins import (
     OwnRows,
@@ -30,77 +31,19 @@ from scalewise.watch.strategy.stand_ins import (
     StandIn,
     autocast_as,
     autocast_state,
+    cut_rows,
+    in_one_line,
     mapped,
     tensors_in_order,
 )
+from scalewise.watch.strategy.strategies import CannotApply, Forward, ModelCall, PassByParts, Strategy, Trained
 from scalewise.watch.wrappers import kind_of
 
 _TELLING = {
     "RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE",
     "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
 }  # fmt: skip
-Forward = Any  # what is called in place of the model: a module, most often
-
-
-@dataclass(frozen=True)
-class Trained:
-    """The model that a script trains, at its first call, with everything a strategy may need to know."""
-
-    model: nn.Module
-    optimizers: tuple[Optimizer, ...]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    device: torch.device
-    rank: int
-    ranks: int
-    unwatched: Callable[[], Any]  # a context for calls of modules that are no training
-
-
-@dataclass(frozen=True)
-class ModelCall:
-    """One call of the model that is to be made part by part."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    outputs: Any  # stand-ins for its result
-    autocast: tuple[bool, torch.dtype]
-
-
-@dataclass(frozen=True)
-class PassByParts:
-    """The calls and the loss of a pass, for a strategy that makes forward and backward of all parts itself."""
-
-    recorded: Recorded
-    loss: StandIn
-    calls: tuple[ModelCall, ...]
-    look_at_loss: Callable[[torch.Tensor], None]
-
-    @property
-    def rows(self) -> int:
-        """The number of rows of the batch."""
-        return self.recorded.rows
-
-
-@dataclass(frozen=True)
-class Strategy:
-    """A way to train on several ranks."""
-
-    name: str  # of the change
-    apply: Callable[[Trained], Forward]  # raises CannotApply
-    divides: bool = True  # each rank takes its share of the batch; if not, every rank takes all of it
-    micro_batches: int = 1  # into which a share is divided further
-    hold_back: Callable[[Forward], Any] = lambda forward: contextlib.nullcontext()  # around all but the last of them
-    # Makes the passes itself; returns for each part what it knows of the stand-ins, by number.
-    passes: Callable[[Forward, PassByParts], list[dict[int, torch.Tensor]]] | None = None
-
-    @property
-    def by_parts(self) -> bool:
-        """Tells whether passes are made when the script goes backward."""
-        return self.micro_batches > 1 or self.passes is not None
-
-
-class CannotApply(Exception):
-    """Raised where a strategy does not fit a script; the text is the end of a sentence with "because"."""
+OUT_OF_MEMORY = re.compile(r"allocate memory|out of memory|OutOfMemoryError|MemoryError")
 
 
 class SingleDevice:
@@ -116,11 +59,14 @@ class SingleDevice:
         self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._applied: tuple[weakref.ref[nn.Module], Forward] | None = None
         self._inside = False
+        self._came_through = False  # a call of the model under the strategy
+        self._trains_in_training_mode = False  # so that a call in evaluation mode is an evaluation
         self._calls: list[ModelCall] = []
         self._under_way: Recorded | None = None
         self._own_rows: dict[int, OwnRows] = {}  # by rows of the batch
         self._likes: dict[Any, Any] = {}  # results of the model on inputs of these shapes, without values
-        self._loaders = LoaderShares(self._guard, self.refuse) if strategy.divides else None
+        compares = recorder.spec is not None and recorder.spec.compared is not None
+        self._loaders = LoaderShares(self._guard, self.refuse, self._evaluates, compares) if strategy.divides else None
         seam(Optimizer, "__init__").after(self._guard, self._optimizer_made)
         step_hooks.after(self._guard, self._stepped)
         self._loss_seen = False
@@ -157,7 +103,10 @@ class SingleDevice:
 
     def _makes_group(self, call: Any, /, *args: Any, **kwargs: Any) -> Any:
         if not self._inside:
-            self.refuse("the script makes a process group itself: it is written for several ranks")
+            self.refuse(
+                "the script makes a process group itself: it is written for several ranks, which scalewise parity "
+                "compares with one rank and scalewise run measures"
+            )
         return call(*args, **kwargs)
 
     def _trains(self, module: nn.Module) -> bool:
@@ -191,9 +140,23 @@ class SingleDevice:
         cut = self.strategy.divides and not self._fed
         if self.strategy.by_parts or (cut and _may_take_time_first(module)):
             self._like(module, args, kwargs)  # while the model is still whole
+        if cut or self.strategy.by_parts:
+            check_row_by_row(trained, found.shape[0])
         forward = self.strategy.apply(trained)
         self._applied = (weakref.ref(module), forward)
         self._route(module)
+
+    def _evaluates(self) -> bool:
+        """Tells whether what the model is given now is not to be learnt from: then it is not divided.
+
+        Some scripts evaluate with gradients on. Those whose model trains in training mode and is in evaluation mode now
+        are known by that.
+        """
+        model = self._applied[0]() if self._applied is not None else None
+        if model is None or not torch.is_grad_enabled():
+            return not torch.is_grad_enabled()
+        self._trains_in_training_mode |= model.training
+        return self._trains_in_training_mode and not model.training
 
     @property
     def _fed(self) -> bool:
@@ -205,11 +168,19 @@ class SingleDevice:
         owner, base = self, type(module)
 
         def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            if owner._inside or not torch.is_grad_enabled() or not owner.recorder.on:
-                if owner.strategy.passes is not None and not owner._inside:
-                    owner.refuse("the script evaluates its model between training steps, and a stage has a part of it")
+            if owner._inside or not owner.recorder.on:
                 return base.__call__(self, *args, **kwargs)
-            return owner._train(self, args, kwargs)
+            if not owner._evaluates():
+                return owner._train(self, args, kwargs)
+            if owner.strategy.passes is not None:
+                owner.refuse("the script evaluates its model between training steps, and a stage has a part of it")
+            if owner.strategy.divides:
+                return base.__call__(self, *args, **kwargs)
+            owner._inside = True
+            try:
+                return owner._forward(*args, **kwargs)  # through the layers that are divided
+            finally:
+                owner._inside = False
 
         def __reduce_ex__(self: nn.Module, protocol: Any) -> Any:
             self.__class__ = base  # a copy, or a file that holds the model, has the script's own class
@@ -235,11 +206,23 @@ class SingleDevice:
                 return self._recorded(module, args, kwargs)
             if self.strategy.divides and not self._fed:
                 return self._on_own_rows(args, kwargs)
-            return self._forward(*args, **kwargs)
+            result = self._forward(*args, **kwargs)
+            self._came_through = True
+            return result
         except CannotApply as reason:
             self.refuse(str(reason))
+        except Exception as error:
+            self._fails_divided(error)
+            raise
         finally:
             self._inside = False
+
+    def _fails_divided(self, error: Exception) -> None:
+        """Ends the rank if the first call fails that one rank alone has come through: then the division is to blame."""
+        if self._came_through or OUT_OF_MEMORY.search(f"{type(error).__name__}: {error}"):
+            return
+        how = "on a part of the rows of its batch" if self.strategy.divides else "with its layers divided"
+        self.refuse(f"the model does not compute {how}: {in_one_line(error)}")
 
     @property
     def _forward(self) -> Forward:
@@ -250,9 +233,12 @@ class SingleDevice:
         rows = _rows(args, kwargs)
         share = self._own_rows.get(rows)
         if share is None:
-            share = self._own_rows[rows] = OwnRows(rows, span(rows, self.rank, self.ranks), self._device)
-        given, named = _cut((args, kwargs), rows, share.own)
-        return mapped(self._forward(*given, **named), share.stand_in)
+            own = span(rows, self.rank, self.ranks)
+            share = self._own_rows[rows] = OwnRows(rows, own, self._device, self.refuse)
+        given, named = cut_rows((args, kwargs), rows, share.own)
+        result = self._forward(*given, **named)
+        self._came_through = True
+        return mapped(result, share.stand_in)
 
     def _recorded(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         rows, recorded = _rows(args, kwargs), self._under_way
@@ -267,6 +253,8 @@ class SingleDevice:
         """The model's result without values; the model is really called once for each shape of its inputs."""
         key = tuple((one.shape, one.dtype) for one in tensors_in_order((args, kwargs)))
         if key not in self._likes:
+            if self.strategy.passes is not None and self._likes:  # the model is no longer whole
+                raise CannotApply(f"a batch of {key[0][0][0]} came after others, and the shapes of a stage are fixed")
             alike = _as_it_was(module, self._device)
             with self._unwatched(), _time_first_refused(module, key, self._fed), alike, torch.no_grad():
                 result = nn.Module.__call__(module, *args, **kwargs)
@@ -328,7 +316,7 @@ class SingleDevice:
         """Everything from the model's outputs to the loss, on some of the rows."""
         values: dict[int, torch.Tensor] = {}
         for call in self._calls:
-            given = _cut((call.args, call.kwargs), recorded.rows, own)
+            given = cut_rows((call.args, call.kwargs), recorded.rows, own)
             self._inside = True
             try:
                 with autocast_as(self._device, call.autocast):
@@ -371,11 +359,6 @@ def _hidden_ranks() -> dict[str, str]:
 def _rows(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     found = first_tensor((args, kwargs), depth=5)
     return found.shape[0] if found is not None and found.dim() else 0
-
-
-def _cut(given: Any, rows: int, own: Span) -> Any:
-    """The model's arguments, with these rows of every tensor that has as many as the batch."""
-    return mapped(given, lambda one: one[own[0] : own[1]] if one.dim() and one.shape[0] == rows else one)
 
 
 def _is_sum(loss: torch.Tensor) -> bool:

@@ -25,6 +25,8 @@ _READS = {
     "item", "tolist", "numpy", "__float__", "__int__", "__bool__", "__index__", "__format__", "__repr__", "__array__",
     "__complex__", "is_nonzero", "nonzero", "__contains__",
 }  # fmt: skip
+NOT_ON_A_PART = "{name} in the script does not compute on a part of the rows: {error}"
+_ROW_BY_ROW = {"__getitem__", "__iter__"}
 _SHAPED = {"view", "reshape", "expand"}
 _numbers = itertools.count()
 
@@ -80,6 +82,7 @@ class OwnRows:
     rows: int  # of the whole batch
     own: Span
     device: torch.device
+    refuse: Callable[[str], Any] = field(compare=False)
     shapes: dict[Any, torch.Tensor] = field(default_factory=dict, compare=False)  # by shape and type of the value
 
     def stand_in(self, value: torch.Tensor) -> torch.Tensor:
@@ -100,8 +103,16 @@ class OwnRows:
         """Makes a call on the values; what it returns has these rows, too. What is read is of all ranks' rows."""
         if name in _READS and isinstance(args[0], StandIn) and args[0].shape_of.dim():
             return func(self._of_all_ranks(_value_of(args[0]).detach()), *args[1:], **kwargs)
+        if name in _ROW_BY_ROW and isinstance(args[0], StandIn) and _picks_rows(args):
+            if args[0].requires_grad:
+                self.refuse("the script picks rows of what the model returns by their numbers in the whole batch")
+            return func(self._of_all_ranks(_value_of(args[0]).detach()), *args[1:], **kwargs)
         args, kwargs = replaced(name, (args, kwargs), self.rows, self.own, _value_of)
-        result = func(*args, **kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except (RuntimeError, IndexError, ValueError) as error:
+            self.refuse(NOT_ON_A_PART.format(name=name, error=in_one_line(error)))
+            raise
         if isinstance(result, torch.Tensor):
             return self.stand_in(result)
         return mapped(result, self.stand_in) if name not in _READS else result
@@ -120,6 +131,23 @@ class OwnRows:
         dist.all_gather(everyone, own.contiguous())
         cut = zip(everyone, spans, strict=True)
         return torch.cat([one[: (end - begin) * times] for one, (begin, end) in cut])
+
+
+def _picks_rows(args: Any) -> bool:
+    """Tells whether rows of a batch are taken by their numbers; a mask of the batch has the rows of a part, too."""
+    stands, index = args[0], args[1] if len(args) > 1 else 0
+    first = index[0] if isinstance(index, tuple) and index else index
+    if not stands.shape_of.dim() or stands.value is None or stands.shape_of.shape[0] == stands.value.shape[0]:
+        return False
+    if isinstance(first, torch.Tensor):
+        return first.dtype is not torch.bool
+    return not (first is None or first is Ellipsis or first == slice(None))
+
+
+def in_one_line(error: Exception) -> str:
+    """The type of an error and the first sentence of its text."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0].partition('. ')[0][:200]}" if lines else type(error).__name__
 
 
 def _value_of(one: StandIn) -> torch.Tensor:
@@ -200,12 +228,16 @@ class Recorded:
         for call in self._calls:
             args, kwargs = replaced(call.name, (call.args, call.kwargs), self.rows, own, value)
             with _grad_as(call.grad), autocast_as(self.device, call.autocast):
-                leaves = tensors_in_order(call.func(*args, **kwargs))
+                try:
+                    leaves = tensors_in_order(call.func(*args, **kwargs))
+                except (RuntimeError, IndexError, ValueError) as error:
+                    self._passes.refuse(NOT_ON_A_PART.format(name=call.name, error=in_one_line(error)))
+                    raise
             values.update((number, leaves[index]) for index, number in call.results)
 
     def finish(self, parts: Sequence[dict[int, torch.Tensor]], spans: Sequence[Span], weights: Sequence[float]) -> None:
         """Gives the stand-ins that the script still has their values, joined over the parts."""
-        own = OwnRows(self.rows, (spans[0][0], spans[-1][1]), self.device)
+        own = OwnRows(self.rows, (spans[0][0], spans[-1][1]), self.device, self._passes.refuse)
         self.over = True
         self._calls.clear()  # and with them what the script has let go of
         for number, one in list(self._alive.items()):
@@ -254,6 +286,11 @@ def rows_of_part(tensor: torch.Tensor, rows: int, own: Span) -> torch.Tensor:
         return tensor
     times = tensor.shape[0] // rows
     return tensor[own[0] * times : own[1] * times]
+
+
+def cut_rows(given: Any, rows: int, own: Span) -> Any:
+    """The arguments of a model, with these rows of every tensor that has as many as the batch."""
+    return mapped(given, lambda one: one[own[0] : own[1]] if one.dim() and one.shape[0] == rows else one)
 
 
 def mapped(value: Any, exchange: Callable[[torch.Tensor], Any]) -> Any:
