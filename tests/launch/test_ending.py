@@ -159,13 +159,13 @@ def test_a_run_that_was_ended_because_it_had_enough_steps_is_a_measurement() -> 
 def test_the_exception_of_each_rank_is_kept_by_itself() -> None:
     said = "Traceback (most recent call last):\n  File ...\n[rank1]: KeyError: 'RANK'\n"
     failed = rank(1, Exit(1, None, 2.0), stderr=said)
-    outcome = conclude([ok(0), failed], ending(Verdict("failed")), ())
+    outcome = outcome_of([ok(0), failed], ending(Verdict("failed")), ())
     assert outcome.first_failed is not None and outcome.first_failed.exception == "KeyError"
     assert outcome.first_failed.raised == "KeyError: 'RANK'" and not outcome.ranks[0].exception
 
 
 def test_an_outcome_that_was_written_without_the_exception_is_still_read() -> None:
-    written = conclude([rank(0, Exit(1, None, 2.0))], ending(Verdict("failed")), ())
+    written = outcome_of([rank(0, Exit(1, None, 2.0))], ending(Verdict("failed")), ())
     outcome = json.loads(json.dumps(encode(written)))
     for end in outcome["ranks"]:
         del end["raised"]
