@@ -203,6 +203,30 @@ def test_strategies_are_rehearsed_for_ranks_that_are_not_here(room):
     assert "strategies-predicted" in str(strategies_document(answer))
 
 
+def test_gradients_that_nothing_zeroes_are_the_cause(room):
+    """`zero_grad` of the model reaches what FSDP has gathered, and not the shards that the optimizer steps with."""
+    text = LOADER.replace(
+        "    optimizer.zero_grad()\n    nn.functional.mse_loss(model(a), b).backward()",
+        "    loss = nn.functional.mse_loss(model(a), b)\n    model.zero_grad()\n    loss.backward()",
+    )
+    answer = room.compare(text, "with_fsdp2", "with_fsdp2:keep=1", causes=True)
+    kept = row(answer, "with_fsdp2:keep=1").parity
+    assert kept is not None and kept.step == 2 and kept.cause is not None, kept
+    assert kept.cause.name == "gradients-not-zeroed" and "of steps 1 and 2 added up" in kept.cause.sentence
+    assert row(answer, "with_fsdp2").parity.kind == "same"
+
+
+def test_unequal_shares_are_the_cause(room):
+    text = DRAWN.replace("(12,)", "(11,)").replace("    assert out.shape", "    assert True or out.shape")
+    found = row(room.compare(text, "with_ddp", causes=True), "with_ddp").parity
+    assert found is not None and found.cause is not None and found.cause.name == "uneven-last-batch", found
+
+
+def test_each_rank_has_the_folder_to_itself(room):
+    text = LOADER.replace("torch.manual_seed(0)", "import os\nos.makedirs('kept')\ntorch.manual_seed(0)")
+    assert row(room.compare(text, "with_ddp", parity=False), "with_ddp").kind == "measured"
+
+
 def test_a_strategy_that_fails_is_a_row_and_the_others_go_on(room):
     fails = "    optimizer.step()\n    if torch.distributed.is_initialized():\n        raise MemoryError('too much')\n"
     answer = room.compare(LOADER.replace("    optimizer.step()\n", fails), "with_ddp", parity=False)
@@ -215,11 +239,11 @@ def test_the_verb_gives_json_and_refuses_what_it_cannot_do(scalewise: CommandLin
     path.write_text(LOADER)
     words = ("strategies", str(path), "--device", "cpu", "-q")
     done = scalewise(
-        *words, "--only", "with_ddp", "--no-parity", "--repeat", "1", "--steps", "8", "--json", cwd=tmp_path
+        *words, "--only", "ddp,zero1", "--no-parity", "--repeat", "1", "--steps", "8", "--json", cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert [one["name"] for one in found["rows"]] == ["one rank", "DDP"] and found["verdict"]
+    assert sorted(one["name"] for one in found["rows"]) == ["DDP", "ZeRO-1", "one rank"] and found["verdict"]
     for more, said in (
         (("--ranks", "1"), "leaves nothing to divide"),
         (("--memory", "80GiB"), "--memory says nothing without --predict"),

@@ -1,11 +1,11 @@
 """Reasons why ranks and one rank may part, likeliest first, each with the change from outside that would prove it."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from scalewise.agreement.compare_runs import RunsCompared, factor_between
-from scalewise.agreement.compared_run import ComparedRun, added, distance
+from scalewise.agreement.compared_run import ComparedRun, Sketch, added, distance, inner
 from scalewise.doctor.finding import Diagnosis
 from scalewise.records.notes import BackwardNote, BatchNormNote
 from scalewise.records.spec import Change
@@ -13,6 +13,7 @@ from scalewise.units import counted, with_small, without_stop
 
 PURE = 0.02  # what no factor explains, as a share; below it the gradient differs by a factor
 NEAR = 0.02  # of a factor
+LEAST_SHARE = 0.05  # of an earlier gradient that is still there
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ def _all(
     if not first.parted("gradient"):
         yield from _stayed(other, step)
     if first.parted("gradient"):
+        yield from _not_zeroed(reference, other, step)
         yield from _uneven(other, step)
         yield from _reduction(reference, other, compared, step)
         yield from _factor(reference, other, compared, step)
@@ -113,6 +115,36 @@ def _rates(reference: ComparedRun, other: ComparedRun, key: str) -> str:
         wanted, own = (one.settings.get((step, 0), {}).get(key, 0.0) for one in (reference, other))
         factors.append(wanted / own if own else 1.0)
     return ";".join(map(repr, factors))
+
+
+def _not_zeroed(reference: ComparedRun, other: ComparedRun, step: int) -> Iterator[Suspicion]:
+    """Gradients that are those of this step and of the step before added up, each times a number (as of clipping)."""
+    triples = [
+        (_any(found), _any(reference.gradients[step, name]), _any(before))
+        for name in reference.names(step)
+        if (found := other.gradients.get((step, name))) and (before := other.gradients.get((step - 1, name)))
+    ]
+    sums = [[sum(inner(one[i], one[j]) for one in triples) for j in range(3)] for i in range(3)]
+    (whole, with_new, with_old), (_, new, both), (_, _, old) = sums
+    determinant = new * old - both**2
+    factor = factor_between(reference, other, step)
+    if not triples or determinant <= 0 or (factor is not None and factor[1] <= PURE):
+        return
+    of_new = (with_new * old - with_old * both) / determinant
+    of_old = (with_old * new - with_new * both) / determinant
+    left = whole - of_new * with_new - of_old * with_old
+    if min(of_new, of_old) > LEAST_SHARE and left <= PURE**2 * whole:
+        yield Suspicion(
+            "gradients-not-zeroed",
+            f"the gradients of step {step + 1} are those of steps {step} and {step + 1} added up, to "
+            f"{100 * math.sqrt(max(0.0, left) / whole):.1g} %: what zeroes them does not reach them",
+            None,
+            "optimizer.zero_grad()  # model.zero_grad() misses the shards while FSDP has gathered the parameters",
+        )
+
+
+def _any(sketches: Mapping[int, Sketch]) -> Sketch:
+    return next(iter(sketches.values()))
 
 
 def _reduction(reference: ComparedRun, other: ComparedRun, compared: RunsCompared, step: int) -> Iterator[Suspicion]:

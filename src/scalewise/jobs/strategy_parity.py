@@ -7,7 +7,7 @@ from functools import cache
 
 from scalewise.agreement.compare_runs import parity_of, relative_rounding
 from scalewise.agreement.compared_run import ComparedRun, equal_data
-from scalewise.agreement.parity_answer import percent, sentence_of
+from scalewise.agreement.parity_answer import NamedCause, percent, sentence_of
 from scalewise.agreement.strategy_table import ALONE, StrategyParity
 from scalewise.errors import BadRequest
 from scalewise.jobs.parity import KINKS_NOTE, check_repeats, rounding_of, with_kinks
@@ -16,6 +16,7 @@ from scalewise.jobs.parity_runs import STEPS, ParityRequest, ParityRuns, Untold
 from scalewise.jobs.strategy_runs import StrategyArm, StrategyRuns
 from scalewise.plan.parity_specs import compared_spec
 from scalewise.records.changes import declared
+from scalewise.records.notes import BatchNormNote
 from scalewise.records.parity import SHAPES_FILE
 from scalewise.units import without_stop
 
@@ -51,6 +52,15 @@ def compared_strategies(
         except BadRequest as problem:  # of this strategy; the others go on
             found[arm.name] = StrategyParity("untold", f"it cannot be told: {without_stop(problem.sentence)}")
     return found, tuple(dict.fromkeys(notes))
+
+
+def _parts_of_a_batch(run: ComparedRun, arm: StrategyArm) -> NamedCause | None:
+    """The cause that no change can mend: layers that look at a whole batch, in strategies that cut it into parts."""
+    in_parts = "accumulate" in arm.changes[0].settings or declared(arm.changes[0].name).feeds_first
+    if not in_parts or not any(isinstance(note, BatchNormNote) for rank in run.run.ranks for note in rank.notes):
+        return None
+    sentence = "batch normalisation uses the statistics of each micro-batch, and no change can join those of several"
+    return NamedCause("batch-norm-per-part", sentence)
 
 
 def _bench(runs: StrategyRuns) -> ParityRuns:
@@ -97,4 +107,5 @@ def _compared(
     first, cause = compared.first_difference, None
     if kind == "differs" and bench.request.causes:
         cause, _ = proved_cause(bench, reference, run, rounding, compared)
+        cause = cause or _parts_of_a_batch(run, arm)
     return StrategyParity(kind, sentence, first.step + 1 if first else None, worst, cause), notes

@@ -70,14 +70,21 @@ def known_strategies() -> dict[str, str]:
 def chosen_arms(only: Sequence[str]) -> tuple[StrategyArm, ...]:
     """The strategies of these names or changes, or all; raises a BadRequest that names those that there are."""
     known = known_strategies()
-    by_word = {**{name.lower(): name for name in known}, **{text.lower(): name for name, text in known.items()}}
-    unknown = [word for word in only if word.lower() not in by_word]
+    by_word = {
+        _letters(word): name for name, text in known.items() for word in (name, text, text.removeprefix("with_"))
+    }
+    unknown = [word for word in only if _letters(word) not in by_word]
     if unknown:
         raise BadRequest(
             f"There is no strategy {', '.join(map(repr, unknown))}.", f"There are: {'; '.join(known.values())}."
         )
-    names = [by_word[word.lower()] for word in only] or list(known)
+    names = [by_word[_letters(word)] for word in only] or list(known)
     return tuple(StrategyArm(name, parse_changes(known[name])) for name in dict.fromkeys(names))
+
+
+def _letters(word: str) -> str:
+    """The letters and digits of a word: `zero1` is ZeRO-1."""
+    return "".join(letter for letter in word.lower() if letter.isalnum())
 
 
 @dataclass(frozen=True)

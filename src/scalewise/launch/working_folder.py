@@ -32,6 +32,7 @@ from scalewise.launch.private_views import (
     private_folders,
 )
 from scalewise.launch.tree import MOST_FILES, Look, foreign_path, look_through, written_between
+from scalewise.records.changes import declared
 from scalewise.records.codec import read_json_or_none
 from scalewise.records.folder import RunFolder, SuiteFolder
 from scalewise.records.orders import Layer, ViewOrder
@@ -135,7 +136,7 @@ class InPlace(OpenWorld):
 
 
 class Overlaid(OpenWorld):
-    """Overlays at the folders' own paths; each rank of a rehearsal has its own, because none waits for another."""
+    """Overlays at the folders' own paths, one for all ranks or one for each (`owners`)."""
 
     kind = "overlay"
 
@@ -261,8 +262,12 @@ def _temporary_place() -> Path:
 
 
 def owners(spec: RunSpec) -> tuple[int | None, ...]:
-    """The owners of views: one for all ranks together (None), but each rank of a rehearsal its own."""
-    return tuple(range(spec.ranks)) if spec.rehearsed is not None else (None,)
+    """The owners of views: one for all ranks together (None), or each rank its own.
+
+    A rehearsed rank does not wait for others, and a script for one device does not know that there are others.
+    """
+    alone = spec.rehearsed is not None or any(declared(one.name).strategies for one in spec.changes)
+    return tuple(range(spec.ranks)) if alone else (None,)
 
 
 def _written_before(run: RunFolder, spec: RunSpec) -> dict[str, str]:

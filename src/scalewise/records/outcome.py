@@ -17,7 +17,7 @@ class WrittenFile:
     change: Change
     bytes: int  # after the run; of a removed file: before it
     kept: bool = False  # in `files/` of the run's folder
-    rank: int | None = None  # set if every rehearsed rank has a view of its own
+    rank: int | None = None  # set if every rank has a view of its own
 
 
 @dataclass(frozen=True)

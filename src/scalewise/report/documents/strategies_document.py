@@ -6,7 +6,7 @@ from dataclasses import replace
 from scalewise.agreement.strategy_table import StrategiesAnswer, StrategyRow
 from scalewise.report.cells import count_cell, empty_cell, estimate_cell, number_cell, text_cell
 from scalewise.report.document import Block, Cell, Column, Document, Facts, Mark, Paragraph, Section, Table, Tone
-from scalewise.units import counted
+from scalewise.units import counted, one_sentence
 
 _WORDS = {"same": "same", "differs": "differs", "untold": "untold"}
 _SMALLEST_PART = 0.005  # of the peak: what is less has no column
@@ -180,21 +180,24 @@ def _memory(rows: Sequence[StrategyRow]) -> Table | None:
 
 
 def _parity(rows: Sequence[StrategyRow]) -> Iterator[Block]:
-    for row in rows:
-        if row.parity is None or row.parity.kind == "same":
-            continue
-        yield Paragraph(row.parity.sentence, row.name)
-        if row.parity.cause is not None:
-            cause = row.parity.cause
-            proof = f" With {cause.change} applied from outside, it is the same." if cause.change else ""
-            yield Paragraph(f"{cause.sentence}.{proof}", f"Cause: {cause.name}")
+    told = [(row, row.parity) for row in rows if row.parity is not None and row.parity.kind != "same"]
+    for _, one in told:
+        if one.kind == "differs":
+            because = f" Cause: {one.cause.name}." if one.cause is not None else ""
+            yield Paragraph(f"{one.sentence}{because}")
+    causes = {one.cause.name: one.cause for _, one in told if one.cause is not None}
+    for name, cause in causes.items():
+        proof = f" With {cause.change} applied from outside, it is the same." if cause.change else ""
+        yield Paragraph(f"{cause.sentence}.{proof}", name)
+    for text, where in _grouped((one.sentence, row.name) for row, one in told if one.kind == "untold"):
+        yield Paragraph(one_sentence(text), where)
 
 
 def _missing(rows: Sequence[StrategyRow]) -> Iterator[Block]:
+    for text, where in _grouped((row.reason, row.name) for row in rows if row.kind == "abstained"):
+        yield Paragraph(f"not applied, because {text}.", where)
     for row in rows:
-        if row.kind == "abstained":
-            yield Paragraph(f"not applied, because {row.reason}.", row.name)
-        elif row.kind == "failed":
+        if row.kind == "failed":
             yield Paragraph(f"failed: {row.reason}.", row.name, tone="wrong")
 
 

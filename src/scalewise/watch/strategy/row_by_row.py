@@ -28,8 +28,8 @@ def check_row_by_row(trained: Trained, rows: int) -> None:
         return
     if not _alike(whole, again):
         return
-    args, kwargs = cut_rows((trained.args, trained.kwargs), rows, part)
     try:
+        args, kwargs = cut_rows((trained.args, trained.kwargs), rows, part)
         found = _results(trained, args, kwargs, 0)
     except Exception as error:
         raise CannotApply(

@@ -316,11 +316,15 @@ class SingleDevice:
         """Everything from the model's outputs to the loss, on some of the rows."""
         values: dict[int, torch.Tensor] = {}
         for call in self._calls:
-            given = cut_rows((call.args, call.kwargs), recorded.rows, own)
             self._inside = True
             try:
+                given = cut_rows((call.args, call.kwargs), recorded.rows, own)
                 with autocast_as(self._device, call.autocast):
                     result = self._forward(*given[0], **given[1])
+                self._came_through = True
+            except Exception as error:
+                self._fails_divided(error)
+                raise
             finally:
                 self._inside = False
             pairs = zip(tensors_in_order(call.outputs), tensors_in_order(result), strict=True)
