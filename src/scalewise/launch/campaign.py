@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing import Any, Protocol
 
 from scalewise.errors import BadRequest
-from scalewise.launch.failure_logs import exception_line, shortened
+from scalewise.launch.failure_logs import shortened
 from scalewise.launch.forkserver import Servers, ServerSource, user_environment
 from scalewise.launch.launcher import Launcher
 from scalewise.launch.local import launcher_of
