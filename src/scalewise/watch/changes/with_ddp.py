@@ -13,8 +13,8 @@ from scalewise.records.changes import AxisValue, Declared
 from scalewise.records.examination import UNUSED_PARAMETERS, MeasuredRow
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.strategy.single_device import SingleDevice
-from scalewise.watch.strategy.strategies import Strategy, Trained
-from scalewise.watch.strategy.unused_parameters import unused_parameters
+from scalewise.watch.strategy.strategy_interface import Strategy, Trained
+from scalewise.watch.strategy.without_gradient import unused_parameters
 
 NAME = "with_ddp"
 CHANGE = Declared(

@@ -13,7 +13,7 @@ from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.strategy.blocks import repeated_blocks
 from scalewise.watch.strategy.single_device import SingleDevice
-from scalewise.watch.strategy.strategies import Strategy, Trained
+from scalewise.watch.strategy.strategy_interface import Strategy, Trained
 from scalewise.watch.strategy.swapped_parameters import swapped_parameters
 
 NAME = "with_fsdp2"

@@ -21,7 +21,7 @@ from scalewise.watch.strategy.blocks import repeated_blocks
 from scalewise.watch.strategy.shares import span
 from scalewise.watch.strategy.single_device import SingleDevice
 from scalewise.watch.strategy.stand_ins import StandIn, in_one_line, tensors_in_order
-from scalewise.watch.strategy.strategies import CannotApply, ModelCall, PassByParts, Strategy, Trained
+from scalewise.watch.strategy.strategy_interface import CannotApply, ModelCall, PassByParts, Strategy, Trained
 from scalewise.watch.strategy.whole_norm import clip_by_whole_norm
 
 NAME = "with_pipeline"

@@ -22,7 +22,7 @@ from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.strategy.single_device import SingleDevice
 from scalewise.watch.strategy.stand_ins import tensors_in_order
-from scalewise.watch.strategy.strategies import CannotApply, Strategy, Trained
+from scalewise.watch.strategy.strategy_interface import CannotApply, Strategy, Trained
 from scalewise.watch.strategy.swapped_parameters import swapped_parameters
 from scalewise.watch.strategy.whole_norm import clip_by_whole_norm
 

@@ -11,7 +11,7 @@ from scalewise.records.changes import AxisValue, Declared
 from scalewise.watch.changes.with_ddp import wrapped
 from scalewise.watch.recorder import Recorder
 from scalewise.watch.strategy.single_device import SingleDevice
-from scalewise.watch.strategy.strategies import CannotApply, Strategy, Trained
+from scalewise.watch.strategy.strategy_interface import CannotApply, Strategy, Trained
 
 NAME = "with_zero1"
 CHANGE = Declared(least_ranks=2, strategies={"ZeRO-1": "with_zero1"})

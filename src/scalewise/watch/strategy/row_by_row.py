@@ -7,7 +7,7 @@ import torch
 
 from scalewise.watch.strategy.shares import span
 from scalewise.watch.strategy.stand_ins import cut_rows, in_one_line, rows_of_part, tensors_in_order
-from scalewise.watch.strategy.strategies import CannotApply, Trained
+from scalewise.watch.strategy.strategy_interface import CannotApply, Trained
 
 CLOSE = 1e-3  # relative distance of results that were computed on a part of the rows; rows that mix differ by far more
 DEPENDS = (

@@ -36,7 +36,7 @@ from scalewise.watch.strategy.stand_ins import (
     mapped,
     tensors_in_order,
 )
-from scalewise.watch.strategy.strategies import CannotApply, Forward, ModelCall, PassByParts, Strategy, Trained
+from scalewise.watch.strategy.strategy_interface import CannotApply, Forward, ModelCall, PassByParts, Strategy, Trained
 from scalewise.watch.wrappers import kind_of
 
 _TELLING = {

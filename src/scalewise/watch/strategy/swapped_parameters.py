@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
-from scalewise.watch.strategy.strategies import CannotApply, Trained
+from scalewise.watch.strategy.strategy_interface import CannotApply, Trained
 
 
 @contextlib.contextmanager

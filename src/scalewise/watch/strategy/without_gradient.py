@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from scalewise.watch.strategy.stand_ins import tensors_in_order
-from scalewise.watch.strategy.strategies import Trained
+from scalewise.watch.strategy.strategy_interface import Trained
 
 
 def unused_parameters(trained: Trained) -> tuple[str, ...]:
