@@ -6,7 +6,7 @@ from math import exp, log, sqrt
 from pathlib import Path
 from statistics import median
 
-from scalewise.analysis.estimate import Estimate, estimate
+from scalewise.analysis.estimate import Estimate, RunMedian, estimate
 from scalewise.analysis.series import series
 from scalewise.plan.seating import seating
 from scalewise.predict.answer import Checked
@@ -177,9 +177,9 @@ def predicted_points(one: Seen, probes: Sequence[LinkProbe]) -> list[Point]:
                 model=one.model,
                 ranks=ranks,
                 predicted=step,
-                measured=step_of(rounds),
+                measured=step_of(rounds, told.taken[ranks].uneven),
                 checked=after[0] if rest else None,
-                others=step_of(rest) if rest else None,
+                others=step_of(rest, told.taken[ranks].uneven) if rest else None,
                 unshifted=step.value * exp(spread.shift),
                 communication=told.communication(ranks),
                 apart=told.apart(ranks, step),
@@ -209,10 +209,19 @@ def messages_agree(one: Seen) -> list[bool]:
     return found
 
 
-def step_of(runs: Sequence[Run]) -> Estimate:
-    """The step as `scalewise run` tells it of these repeats."""
-    medians = [found.median() for run in runs if (found := series(run)) is not None]
-    return estimate(medians, level=LEVEL)
+def step_of(runs: Sequence[Run], loop: bool = False) -> Estimate:
+    """The step as `scalewise run` tells it of these repeats; with `loop` from the end of one to the end of the next."""
+    return estimate(list(_medians(runs, loop)), level=LEVEL)
+
+
+def _medians(runs: Sequence[Run], loop: bool) -> Iterator[RunMedian]:
+    for run in runs:
+        found = series(run)
+        if found is not None and not loop:
+            yield found.median()
+        elif found is not None and (made := measured(run, loop=True)) is not None:
+            step = made.step  # the mean, as some steps send more than others
+            yield RunMedian(step.value, step.low, step.high, step.steps, step.level)
 
 
 def _show(point: Point) -> None:

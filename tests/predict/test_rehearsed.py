@@ -92,6 +92,39 @@ def test_steps_that_send_something_else_than_others_are_kept_as_they_come():
     assert found.typical.samples == 64
 
 
+def in_turns(run, optimizers=2):
+    """The same run, but another optimizer ends each step."""
+    ranks = [
+        replace(rank, steps=tuple(replace(row, optimizer=row.step % optimizers) for row in rank.steps))
+        for rank in run.ranks
+    ]
+    return replace(run, ranks=tuple(ranks))
+
+
+def test_steps_of_optimizers_that_take_turns_are_one_step():
+    rows = [taped(step, 1 + step % 2, messages=BUCKETS if step % 2 else BUCKETS[::-1]) for step in range(9)]
+    found = rehearsed(in_turns(run_with(rows, steps=9)))
+    assert not found.uneven and [tape.steps for tape in found.tapes] == [1, 1]  # 4 and 5, 6 and 7: 8 is alone
+    assert [one.size_bytes for one in found.typical.messages] == [2000, 4000, 4000, 2000]
+    assert len({one.number for one in found.typical.messages}) == 4
+    assert found.typical.compute_seconds == pytest.approx(0.025 + 3e-6 + 0.050)  # with what lies between the two
+    assert (found.typical.samples, found.typical.micro_batches) == (64, 2)
+
+
+def test_messages_between_the_steps_of_an_iteration_belong_to_it():
+    rows = [taped(step, outside=(("broadcast", 8, 8),) if step % 2 else ()) for step in range(8)]
+    found = rehearsed(in_turns(run_with(rows, steps=8)))
+    assert not found.uneven
+    assert [one.kind for one in found.typical.messages] == [*["all_reduce"] * 2, "broadcast", *["all_reduce"] * 2]
+
+
+def test_iterations_that_begin_with_a_message_are_uneven_and_count_as_whole_iterations():
+    rows = [taped(step, outside=() if step % 2 else (("broadcast", 8, 8),)) for step in range(8)]
+    found = rehearsed(in_turns(run_with(rows, steps=8)))
+    assert found.uneven and found.typical.steps == 2  # iterations, of two steps each
+    assert found.typical.compute_seconds == pytest.approx(2 * (0.025 + 3e-6))
+
+
 def test_ranks_that_differ_from_each_other_in_every_step_are_even():
     first, last = ([taped(step, messages=sent) for step in range(6)] for sent in (BUCKETS, BUCKETS[::-1]))
     assert not rehearsed(run_with(first, last)).uneven

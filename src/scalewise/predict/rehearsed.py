@@ -1,15 +1,20 @@
 """Reads a rehearsed run back as tapes of its settled steps; of processes that ran together, each step's slowest.
 
 If messages are sent between steps, or in some steps only, a single step says too little: then all steps form one
-tape, whatever their messages, each with what lies between it and the one before.
+tape, whatever their messages, each with what lies between it and the one before. Steps of several optimizers that take
+turns are one step here, as they are in `analysis/series.py`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import get_args
 
+import numpy as np
+
 from scalewise.analysis.relation import Relation, relation_of
+from scalewise.analysis.series import iteration_starts
 from scalewise.predict.page_faults import KEPT, page_shares
 from scalewise.predict.tape import Compute, Entry, Issue, Phase, Tape, Wait, tape_of_steps
 from scalewise.records.collectives import collective_kind
@@ -100,15 +105,21 @@ def rehearsed(run: Run) -> RehearsedRank | NotRehearsed:
     if not run.measured:
         return NotRehearsed(run.outcome.sentence if run.outcome else "the rehearsal did not end")
     taken = [(_settled(rank.rehearsal), rank.steps) for rank in run.ranks]
-    uneven = any(_uneven(rows) for rows, _ in taken)
-    by_step = [list((_loops if uneven else _tapes)(rows, steps, spec)) for rows, steps in taken]
+    firsts = _first_steps(taken[0][1])
+    uneven = any(_uneven(rows, firsts) for rows, _ in taken)
+    by_step = [list(_tapes(rows, steps, spec, alone=not uneven, firsts=firsts)) for rows, steps in taken]
     shares = _page_shares(run, by_step)
-    together = _common([_without(tapes, (1 - KEPT) * share) for tapes, share in zip(by_step, shares, strict=True)])
+    cut = [_without(tapes, (1 - KEPT) * share) for tapes, share in zip(by_step, shares, strict=True)]
+    together = _common([_whole(tapes, firsts) for tapes in cut])
     tapes = tuple(max(of_step, key=lambda tape: tape.compute_seconds) for of_step in zip(*together, strict=True))
     if not tapes:
         return NotRehearsed("fewer than four steps were made, and the first three warm up")
     first = run.ranks[0]
-    between = sorted(row.between_ns for row in first.steps if row.between_ns is not None)
+    between = sorted(
+        row.between_ns
+        for row in first.steps
+        if row.between_ns is not None and firsts.get(row.step, row.step) == row.step
+    )
     return RehearsedRank(
         ranks=spec.world_size,
         rank=spec.rank,
@@ -144,25 +155,58 @@ def _settled(rows: Sequence[object]) -> list[TapeRow]:
     return [row for row in rows if isinstance(row, TapeRow) and row.step >= WARM_UP_STEPS]
 
 
-def _uneven(rows: Sequence[TapeRow]) -> bool:
-    return any(row.outside or row.messages != rows[0].messages for row in rows)
+def _first_steps(steps: Sequence[StepRow]) -> dict[int, int]:
+    """The first step of the iteration of each step; a step that is in no whole iteration is left out."""
+    if not steps:
+        return {}
+    starts, whole = iteration_starts(np.array([row.optimizer for row in steps]))
+    of_step = np.searchsorted(starts, np.arange(whole), side="right") - 1
+    return {steps[index].step: steps[starts[of_step[index]]].step for index in range(whole)}
 
 
-def _tapes(rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: StandIns) -> Iterator[tuple[int, Tape]]:
-    """Yields a tape for each of the steps, which are all alike."""
-    made = {row.step: row for row in steps}
+def _uneven(rows: Sequence[TapeRow], firsts: Mapping[int, int]) -> bool:
+    """Tells whether messages are sent between iterations, or differ among them."""
+    sent: dict[int, list[object]] = {}
     for row in rows:
-        yield row.step, _tape(tuple(_entries(row, spec.world_size)), made.get(row.step), spec)
+        first = firsts.get(row.step, row.step)
+        if row.outside and row.step == first:
+            return True
+        sent.setdefault(first, []).append((row.outside, row.messages))
+    longest = max(map(len, sent.values()), default=0)
+    whole = [messages for messages in sent.values() if len(messages) == longest]  # warm-up may have cut the first
+    return any(messages != whole[0] for messages in whole)
 
 
-def _loops(rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: StandIns) -> Iterator[tuple[int, Tape]]:
-    """Yields a tape for each step, including what lies between it and the one before."""
+def _tapes(
+    rows: Sequence[TapeRow], steps: Sequence[StepRow], spec: StandIns, alone: bool, firsts: Mapping[int, int]
+) -> Iterator[tuple[int, Tape]]:
+    """Yields a tape for each step; unless it stands alone, with what lies between it and the one before."""
     made = {row.step: row for row in steps}
     for row in rows:
         step = made.get(row.step)
-        gap_ns = (step.between_ns or 0) + step.data_ns - step.data_inside_ns if step else 0
-        entries = (*_sent_between(row, spec.world_size), Compute(gap_ns * NANO), *_entries(row, spec.world_size))
+        entries: tuple[Entry, ...] = tuple(_entries(row, spec.world_size))
+        if not alone or firsts.get(row.step, row.step) != row.step:
+            gap_ns = (step.between_ns or 0) + step.data_ns - step.data_inside_ns if step else 0
+            entries = (*_sent_between(row, spec.world_size), Compute(gap_ns * NANO), *entries)
         yield row.step, _tape(entries, step, spec)
+
+
+def _whole(tapes: Sequence[tuple[int, Tape]], firsts: Mapping[int, int]) -> list[tuple[int, Tape]]:
+    """The tapes of whole iterations; where several optimizers take turns, the tapes of their steps are put together."""
+    grouped: dict[int, list[Tape]] = {}
+    for step, tape in tapes:
+        if step in firsts:
+            grouped.setdefault(firsts[step], []).append(tape)
+    lengths = Counter(firsts.values())
+    return [(first, _joined(group)) for first, group in grouped.items() if len(group) == lengths[first]]
+
+
+def _joined(tapes: Sequence[Tape]) -> Tape:
+    if len(tapes) == 1:
+        return tapes[0]
+    most = max((tape.samples for tape in tapes if tape.samples is not None), default=None)  # they share the data
+    parts = sum(tape.micro_batches for tape in tapes)
+    return replace(tape_of_steps(tapes), samples=most, micro_batches=parts, steps=1)
 
 
 def _tape(entries: tuple[Entry, ...], step: StepRow | None, spec: StandIns) -> Tape:
