@@ -51,5 +51,6 @@ def _points(one: Seen, probes: Sequence[LinkProbe]) -> list[Beyond]:
         before = told.expected(ranks)
         after = told.expected(ranks, [check for check in checks if check.ranks <= checked])
         if before is not None and after is not None:
-            points.append(Beyond(one.model, checked, ranks, before[0], after[0], step_of(one.rounds(ranks), told.taken[ranks].uneven)))
+            found = step_of(one.rounds(ranks), told.taken[ranks].uneven)
+            points.append(Beyond(one.model, checked, ranks, before[0], after[0], found))
     return points
