@@ -8,7 +8,7 @@ from scalewise.agreement.parity_answer import NamedCause, ParityKind
 from scalewise.analysis.estimate import Estimate, propagate
 from scalewise.predict.order import certainty
 from scalewise.records.codec import encode
-from scalewise.units import bytes_text, counted, three_digits
+from scalewise.units import bytes_text, counted, three_digits, with_capital
 
 RowKind = Literal["measured", "abstained", "failed"]
 SURE = 0.9  # below it, an order is told as not known
@@ -230,4 +230,4 @@ def _about_memory(best: StrategyRow, others: Sequence[StrategyRow]) -> list[str]
     slower = ""
     if least.step is not None and best.step is not None:
         slower = f", and its step is {three_digits(least.step.value / best.step.value)} times as long"
-    return [f"{least.name} needs the least memory: {own}{slower}."]
+    return [f"{with_capital(least.name)} needs the least memory: {own}{slower}."]

@@ -172,7 +172,7 @@ def _memory(rows: Sequence[StrategyRow]) -> Table | None:
         for name in (known[0].memory or {})
         if any((row.memory or {}).get(name, 0) > _SMALLEST_PART * (row.peak_bytes or 1) for row in known)
     ]
-    columns = (Column("strategy", numeric=False), *(Column(name, "MiB", short=name) for name in parts))
+    columns = (Column("strategy", numeric=False), *(Column(name) for name in parts))
     cells = tuple(
         (text_cell(row.name), *(number_cell((row.memory or {}).get(name), 2.0**-20) for name in parts)) for row in known
     )
