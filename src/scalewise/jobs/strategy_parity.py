@@ -54,10 +54,10 @@ def compared_strategies(
     return found, tuple(dict.fromkeys(notes))
 
 
-def _parts_of_a_batch(run: ComparedRun, arm: StrategyArm) -> NamedCause | None:
+def _parts_of_a_batch(reference: ComparedRun, arm: StrategyArm) -> NamedCause | None:
     """The cause that no change can mend: layers that look at a whole batch, in strategies that cut it into parts."""
     in_parts = "accumulate" in arm.changes[0].settings or declared(arm.changes[0].name).feeds_first
-    if not in_parts or not any(isinstance(note, BatchNormNote) for rank in run.run.ranks for note in rank.notes):
+    if not in_parts or not any(isinstance(note, BatchNormNote) for rank in reference.run.ranks for note in rank.notes):
         return None
     sentence = "batch normalisation uses the statistics of each micro-batch, and no change can join those of several"
     return NamedCause("batch-norm-per-part", sentence)
@@ -107,5 +107,5 @@ def _compared(
     first, cause = compared.first_difference, None
     if kind == "differs" and bench.request.causes:
         cause, _ = proved_cause(bench, reference, run, rounding, compared)
-        cause = cause or _parts_of_a_batch(run, arm)
+        cause = cause or _parts_of_a_batch(reference, arm)
     return StrategyParity(kind, sentence, first.step + 1 if first else None, worst, cause), notes
