@@ -57,6 +57,8 @@ def _all(
     yield from _found(diagnosis)
     yield from _batch_norm(other)
     yield from _weights(other, step)
+    if first.parted("gradient"):
+        yield from _scaled(reference, other, step)
 
 
 def _stayed(other: ComparedRun, step: int) -> Iterator[Suspicion]:
@@ -191,7 +193,13 @@ def _factor(reference: ComparedRun, other: ComparedRun, compared: RunsCompared, 
         if abs(factor / wanted - 1) <= NEAR:
             yield Suspicion(name, f"{sentence}: they are {factor:.4g} times as long", _divided(wanted), fix)
             return
-    yield Suspicion("scaled-gradient", f"all gradients are {factor:.4g} times as long", _divided(factor))
+
+
+def _scaled(reference: ComparedRun, other: ComparedRun, step: int) -> Iterator[Suspicion]:
+    """Any other factor; it comes last, as unequal weights of ranks look like one that is near 1."""
+    found = factor_between(reference, other, step)
+    if found is not None and found[1] <= PURE and abs(found[0] - 1) > NEAR / 10 and found[0] > 0:
+        yield Suspicion("scaled-gradient", f"all gradients are {found[0]:.4g} times as long", _divided(found[0]))
 
 
 def _divided(by: float) -> Change:

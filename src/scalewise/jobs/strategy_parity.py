@@ -81,6 +81,17 @@ def _about(reference: ComparedRun, rounding: ComparedRun) -> Iterator[str]:
         yield "Dropout was switched off where parity was compared."
 
 
+def _as_many_tensors(reference: ComparedRun, fed: ComparedRun) -> ComparedRun:
+    """The reference with the digests of as many of its first tensors as the first stage takes."""
+    given = {}
+    for step, rows in reference.given.items():
+        many = len(fed.given[step][0].digests) if step in fed.given else 0
+        given[step] = {
+            rank: replace(row, digests=row.digests[:many], across=row.across[:many]) for rank, row in rows.items()
+        }
+    return replace(reference, given=given)
+
+
 def _compared(
     bench: ParityRuns,
     arm: StrategyArm,
@@ -90,10 +101,11 @@ def _compared(
 ) -> tuple[StrategyParity, tuple[str, ...]]:
     """The answer for one strategy, and what is to be noted of it."""
     run = bench.make_compared(compared_spec(bench.together, f"{arm.slug}-compared", STEPS), arm.name)
-    fed, notes = run, tuple[str, ...]()
-    if declared(arm.changes[0].name).feeds_first:
+    fed, whole, notes = run, reference, tuple[str, ...]()
+    if declared(arm.changes[0].name).feeds_first:  # later stages take the other tensors, such as targets
         fed = replace(run, given={step: {0: rows[0]} for step, rows in run.given.items() if 0 in rows})
-    if not equal_data(reference, fed):
+        whole = _as_many_tensors(reference, fed)
+    if not equal_data(whole, fed):
         raise Untold("the ranks together did not take the samples that one rank takes")
     compared = parity_of(reference, run, rounding)
     if compared.first_difference is not None:
