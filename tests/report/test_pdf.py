@@ -1,6 +1,7 @@
 """Pages set by Typst: limits kept by tighter setting, strings never code."""
 
 import json
+from bisect import bisect_left
 from dataclasses import replace
 
 import pytest
@@ -178,7 +179,7 @@ def test_figures_are_lowered_before_a_report_exceeds_its_pages():
         scales = [SETTINGS[-1].figures * scale for scale in (LOWER_FIGURES if tight else (1.0,))]
         return min(pages(_figures(count, 1), replace(SETTINGS[-1], figures=one)) for one in scales) == 1
 
-    count = next(count for count in range(4, 30) if not fits(count, tight=False))
+    count = bisect_left(range(30), True, lo=4, key=lambda count: not fits(count, tight=False))
     assert fits(count, tight=True)
     said: list[str] = []
     assert pdf_bytes(_figures(count, 1), said.append) and not said
