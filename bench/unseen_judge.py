@@ -204,8 +204,9 @@ def messages_agree(one: Seen) -> list[bool]:
     for ranks in sorted({run.spec.ranks for run in one.runs.values()} - {1}):
         rehearsal, rounds = one.runs.get(f"rehearse{ranks}"), one.rounds(ranks)
         if rehearsal is not None and rehearsal.measured and rounds:
-            steps = [run.ranks[0].steps[-1].collectives for run in (rehearsal, rounds[0])]
-            found.append(steps[0] == steps[1])
+            late = rounds[0].ranks[0].steps[-1]
+            alike = [row for row in rehearsal.ranks[0].steps if row.optimizer == late.optimizer]
+            found.append(bool(alike) and alike[-1].collectives == late.collectives)
     return found
 
 
