@@ -1,4 +1,4 @@
-"""Runs a command as a job of Slurm: checks what can be checked, submits it or finds it again, and follows it."""
+"""Runs a command as a job of Slurm: checks what can be checked, and has it submitted or finds it again."""
 
 import hashlib
 import json

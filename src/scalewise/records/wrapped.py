@@ -133,7 +133,8 @@ _INSPECTION = (
         _NO_INSPECTION,
     ),
     Concern(
-        "inspection/close_look", "inspected", ("torch.autograd.graph.disable_saved_tensors_hooks",), _NO_INSPECTION,
+        "inspection/close_look", "inspected",
+        ("torch.autograd.graph.disable_saved_tensors_hooks", "torch.UntypedStorage.resize_"), _NO_INSPECTION,
         part_of="inspection/inspector",
     ),
     Concern(
@@ -355,7 +356,7 @@ _CHANGES = (
         ("torch.autograd.backward", "torch.nn.Module.__call__", "torch.optim.Optimizer.__init__", _AFTER_STEP,
          "torch.distributed.init_process_group"),
     ),
-    Concern("strategy/shares", "replayed", _in(_LOADER, "__init__ __iter__")),
+    Concern("strategy/shares", "replayed", (*_in(_LOADER, "__init__ __iter__"), *_FETCHERS)),
     Concern("changes/average_gradients", "replayed", (_BEFORE_STEP,)),
     Concern(
         "changes/fixed_seeds", "replayed",
