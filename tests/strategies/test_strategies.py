@@ -104,6 +104,16 @@ def test_ddp_is_told_of_parameters_that_take_no_part(room):
     assert any("2 parameters of the model took no part" in note and "DDP and ZeRO-1" in note for note in answer.notes)
 
 
+def test_parameters_that_a_function_of_the_model_holds_are_used(room):
+    text = PARTLY_USED.replace("nn.Linear(3, 2), 0", "nn.Linear(4, 4), 0\n        held = self.unused\n"
+                               "        self.last = lambda x: held(x)").replace(
+        "return self.inner(x)", "return self.last(self.inner(x))"
+    )  # fmt: skip
+    answer = room.compare(text, "with_ddp")
+    assert row(answer, "with_ddp").parity.kind == "same"
+    assert not any("took no part" in note for note in answer.notes)
+
+
 def test_parameters_that_are_left_out_in_some_steps_are_told_with_what_to_do(room):
     found = row(room.compare(USED_SOMETIMES, "with_ddp", parity=False), "with_ddp")
     assert found.kind == "failed" and "let the loss use all of them in every step" in found.reason, found

@@ -24,7 +24,9 @@ def unused_parameters(trained: Trained) -> tuple[str, ...]:
         return ()
     if used is None:
         return ()
-    return tuple(name for name, one in tried.named_parameters() if one.requires_grad and id(one) not in used)
+    pairs = zip(tried.named_parameters(), trained.model.parameters(), strict=True)
+    # A function that the model made for itself, such as a lambda, still uses the parameters of the model in a copy.
+    return tuple(name for (name, one), own in pairs if one.requires_grad and not {id(one), id(own)} & used)
 
 
 def _used(results: list[torch.Tensor]) -> set[int] | None:
