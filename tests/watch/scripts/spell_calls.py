@@ -217,6 +217,7 @@ def spell_data():
           lambda: {"self": Subset.__new__(Subset), "dataset": data, "indices": [1, 2]},
           lambda values: list(values["self"]))  # fmt: skip
     spell_fetchers(data)
+    spell_storage()
 
 
 def spell_fetchers(data):
@@ -229,6 +230,12 @@ def spell_fetchers(data):
                   "self": kind(source, True, list, False), "possibly_batched_index": wanted})  # fmt: skip
     spell("torch.utils.data._utils.pin_memory.pin_memory", pin_memory.pin_memory,
           lambda: {"data": ["a word", 1], "device": None})  # fmt: skip
+
+
+def spell_storage():
+    storage = torch.ones(4).untyped_storage()
+    resized = storage.resize_(8)  # its argument has no name
+    print(f"torch.UntypedStorage.resize_ -> {(storage.nbytes(), resized is storage)}")
 
 
 def spell_seeds():
