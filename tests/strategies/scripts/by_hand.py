@@ -98,7 +98,7 @@ def chain(dim: int, depth: int, batch: int, optimizer: str = "Adam") -> Task:
     return Task(
         model=lambda: large_linear.LargeLinearModel(dim, depth),
         batches=batches,
-        loss=F.mse_loss,
+        loss=nn.MSELoss(),  # as the script has it, so that only the strategy differs
         optimizer=getattr(torch.optim, optimizer),
         settings={"lr": 1e-3},
         units=lambda model: list(model.layers),
