@@ -118,6 +118,13 @@ def test_messages_between_the_steps_of_an_iteration_belong_to_it():
     assert [one.kind for one in found.typical.messages] == [*["all_reduce"] * 2, "broadcast", *["all_reduce"] * 2]
 
 
+def test_an_iteration_that_was_cut_off_says_nothing_of_the_others():
+    between = ("broadcast", 8, 8)
+    rows = [taped(step, outside=(between,) if step % 3 else ()) for step in range(11)]  # 9 and 10 are cut off
+    found = rehearsed(in_turns(run_with(rows, steps=11), optimizers=3))
+    assert not found.uneven and len(found.tapes) == 2
+
+
 def test_iterations_that_begin_with_a_message_are_uneven_and_count_as_whole_iterations():
     rows = [taped(step, outside=() if step % 2 else (("broadcast", 8, 8),)) for step in range(8)]
     found = rehearsed(in_turns(run_with(rows, steps=8)))

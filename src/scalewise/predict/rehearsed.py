@@ -168,7 +168,9 @@ def _uneven(rows: Sequence[TapeRow], firsts: Mapping[int, int]) -> bool:
     """Tells whether messages are sent between iterations, or differ among them."""
     sent: dict[int, list[object]] = {}
     for row in rows:
-        first = firsts.get(row.step, row.step)
+        if row.step not in firsts:
+            continue  # of an iteration that was cut off
+        first = firsts[row.step]
         if row.outside and row.step == first:
             return True
         sent.setdefault(first, []).append((row.outside, row.messages))
